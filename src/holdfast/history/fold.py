@@ -1,0 +1,71 @@
+"""The folds over a history: its live path, the model's context, what is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holdfast.history.checkpoint import Kind
+from holdfast.history.records import (
+    CheckpointDeleted,
+    CheckpointSaved,
+    Record,
+    Rewind,
+    RlmComplete,
+    RlmStart,
+)
+
+
+def live_path(records: Iterable[Record]) -> list[Record]:
+    """The records that count now: each `rewind` takes back what came after the position it names."""
+    path: list[Record] = []
+    for record in records:
+        if isinstance(record, Rewind):
+            while path and path[-1].seq > record.to:
+                path.pop()
+        else:
+            path.append(record)
+    return path
+
+
+def context(records: Iterable[Record]) -> list[Record]:
+    """What a model's context is rebuilt from: the live path without the internal records."""
+    return [record for record in live_path(records) if not record.internal]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Something that was begun at a position: a run by its call id, an operation by its checkpoint id."""
+
+    what: str
+    name: str
+    seq: int
+
+
+def begins(record: Record) -> Begun | None:
+    """What this record leaves pending."""
+    if isinstance(record, RlmStart):
+        return Begun("run", record.tool_call_id, record.seq)
+    if isinstance(record, CheckpointSaved) and record.kind == Kind.PRE_OPERATION:
+        return Begun("operation", record.id, record.seq)
+    return None
+
+
+def ends(record: Record) -> tuple[str, str] | None:
+    """What is no longer pending after this record: (what, name)."""
+    if isinstance(record, RlmComplete):
+        return ("run", record.tool_call_id)
+    if isinstance(record, CheckpointDeleted):
+        return ("operation", record.id)
+    return None
+
+
+def pending(records: Iterable[Record]) -> list[Begun]:
+    """What the live path begins and does not end, oldest first."""
+    open_now: dict[tuple[str, str], Begun] = {}
+    for record in live_path(records):
+        if begun := begins(record):
+            open_now[begun.what, begun.name] = begun
+        elif ended := ends(record):
+            open_now.pop(ended, None)
+    return list(open_now.values())

@@ -1,0 +1,226 @@
+"""The storage seam: what a user implements (`CheckpointStorage`), and what a full store is as well (`Store`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from holdfast.errors import MissingMethod
+
+if TYPE_CHECKING:
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.history.image import Image
+    from holdfast.history.records import Record
+
+
+class CheckpointStorage(ABC):
+    """What a custom backend implements: three methods are enough, the optional ones make more calls work.
+
+    Contract: `save` returns the checkpoint's id once it is as durable as this storage gets, and saving an id
+    again replaces it. `load` returns a checkpoint with its state, or None. `list_by_user` returns the newest
+    saved first. A checkpoint handed over is the storage's own: nobody changes it afterwards.
+    """
+
+    @abstractmethod
+    async def save(self, checkpoint: Checkpoint) -> str: ...
+
+    @abstractmethod
+    async def load(self, checkpoint_id: str) -> Checkpoint | None: ...
+
+    @abstractmethod
+    async def list_by_user(self, user_id: str, limit: int, offset: int) -> list[Checkpoint]: ...
+
+    async def list_by_agent(self, agent_id: str, limit: int, offset: int) -> list[Checkpoint]:
+        """Optional: the agent's checkpoints, newest saved first."""
+        raise self._missing("list_by_agent")
+
+    async def delete(self, checkpoint_id: str) -> bool:
+        """Optional: remove a checkpoint; False when there was none."""
+        raise self._missing("delete")
+
+    async def close(self) -> None:
+        """Optional: release what is held. Idempotent."""
+
+    def _missing(self, method: str) -> MissingMethod:
+        return MissingMethod(f"{type(self).__name__} has no method {method}(), which this call needs", owner=method)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What one commit does to one agent.
+
+    Ownership: `epoch=None` begins anew (refused with `OwnedElsewhere` while a live other process owns the agent,
+    unless `take_over`); a number continues the operation that it names (`StaleWriter` when that was taken over).
+    `hold` keeps the agent owned after this commit; without it, this commit releases it. A change that only
+    deletes, pins or erases advances nobody and needs no ownership.
+    """
+
+    agent_id: str
+    user_id: str
+    agent_type: str = ""
+    records: tuple[Record, ...] = ()
+    checkpoint: Checkpoint | None = None  # state=None: its content is `image`
+    image: Image | None = None
+    continue_newest: bool = False  # the parent is the agent's newest checkpoint, whichever that is
+    fork_of: str | None = None  # the checkpoint that a new agent's past ends with
+    delete: tuple[str, ...] = ()  # ids that are gone already are passed over
+    pin: Mapping[str, bool] = field(default_factory=dict)
+    acknowledge: int | None = None  # inbox messages up to this number have been dealt with
+    erase: bool = False  # the whole agent; a signed tombstone stays
+    epoch: int | None = None
+    hold: bool = False
+    take_over: bool = False
+
+    @property
+    def advances(self) -> bool:
+        """Whether this moves the agent on, and so needs its ownership."""
+        return bool(
+            self.records or self.checkpoint or self.hold or self.epoch is not None or self.acknowledge is not None
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """What a change became: numbers that only the store could give."""
+
+    agent_id: str
+    commit_number: int
+    first_seq: int  # of the records written, rewind and checkpoint records included
+    last_seq: int
+    epoch: int
+    checkpoint: Checkpoint | None = None  # complete, state=None
+    deleted: int = 0  # checkpoints that this change removed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """Which checkpoints to list. Newest first means by commit number, never by a clock."""
+
+    user_id: str | None = None
+    agent_id: str | None = None
+    kinds: tuple[str, ...] = ()  # empty: all
+    oldest_first: bool = False
+    limit: int | None = 50
+    offset: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentInfo:
+    """What a store knows of an agent without reading its history."""
+
+    agent_id: str
+    user_id: str
+    agent_type: str
+    last_seq: int
+    commit_number: int
+    epoch: int
+    owner: str | None  # the writer that holds it now
+    owner_alive: bool
+    checkpoints: int  # live ones
+    tip: str | None  # the newest checkpoint on the live path
+    forked_from: tuple[str, int] | None  # agent id and position where its own history begins
+    inbox_last: int = 0
+    inbox_acknowledged: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InboxMessage:
+    """A message that somebody sent to an agent; `number` is the inbox's own sequence."""
+
+    number: int
+    sender: str
+    content: Any
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pending:
+    """Something that was begun and not ended: an operation (by its checkpoint id) or a run (by its call id)."""
+
+    what: str  # "operation" or "run"
+    name: str
+    agent_id: str
+    user_id: str
+    seq: int
+    owner_alive: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Damage:
+    """One thing that failed its authentication."""
+
+    kind: str  # "record", "checkpoint", "state", "agent", "listing", "inbox", "store"
+    id: str
+    agent_id: str | None
+    seq: int | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What `verify` found: everything damaged by name, and which checkpoints are still whole."""
+
+    damaged: tuple[Damage, ...]
+    whole: tuple[str, ...]
+    records: int = 0
+    checkpoints: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.damaged
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done and how many there are."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """A full store: histories, checkpoints, inboxes and what is pending, behind one write verb."""
+
+    async def commit(self, *changes: Change) -> list[Committed]:
+        """Everything or nothing, durable when it returns; the results are in the order of the changes.
+
+        Raises `OwnedElsewhere`, `StaleWriter`, `WrongOwner`, `DuplicateId`, `DiskFull`, `Poisoned`, `Corrupt`.
+        """
+
+    async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
+        """The agent's own records in order, authenticated; [] for an unknown agent."""
+
+    async def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
+        """A checkpoint (state=None) and its content, authenticated; None when unknown or deleted."""
+
+    async def position(self, checkpoint_id: str) -> Checkpoint | None:
+        """A checkpoint without its content: whole but for `state`, or, when it was deleted, its bare position."""
+
+    async def list(self, query: Query) -> list[Checkpoint]:
+        """Checkpoints with state=None, without reading one state."""
+
+    async def agents(self, user_id: str | None = None) -> list[AgentInfo]:
+        """Every agent, or one user's; erased ones are left out."""
+
+    async def agent(self, agent_id: str) -> AgentInfo | None: ...
+
+    async def group(self, group_id: str) -> list[str]:
+        """The ids of the checkpoints that `save_group` made in one commit; [] when unknown."""
+
+    async def pending(self, what: str, *, user_id: str | None = None, agent_id: str | None = None) -> list[Pending]:
+        """What was begun and not ended, by an index."""
+
+    async def send(self, agent_id: str, user_id: str, content: Any, *, sender: str) -> int:
+        """Puts a message into the agent's inbox, durable when it returns; any process may."""
+
+    async def inbox(self, agent_id: str, *, limit: int = 100) -> list[InboxMessage]:
+        """The messages that are not acknowledged yet, oldest first."""
+
+    async def verify(self, progress: Progress | None = None) -> Report: ...
+
+    async def stats(self) -> dict[str, Any]: ...
+
+    async def collect_garbage(self, progress: Progress | None = None) -> dict[str, int]:
+        """Erases what deletions left behind and gives the space back."""
+
+    async def close(self) -> None: ...
