@@ -26,35 +26,35 @@ help: ## List what can be made
 		| while IFS="$$(printf '\t')" read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 demo: ## Show in a minute what Holdfast does: an agent is killed, goes on, is rewound and compared
-	$(ready) $(venv) runtime build
+	$(ready) $(venv) build runtime
 	@$(in_venv) -m holdfast demo
 
 test: ## Run every test (arguments: make test ARGS="-k replay")
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	$(in_venv) -m pytest -q $(ARGS)
 
 test-fast: ## Run the tests that take no time
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	$(in_venv) -m pytest -q -m "not slow and not faults" $(ARGS)
 
 test-long: ## Run every test with many more random examples
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	HYPOTHESIS_PROFILE=long $(in_venv) -m pytest -q -o timeout=600 $(ARGS)
 
 coverage: ## Run every test and show the lines that none of them reached
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	$(in_venv) -m coverage run -m pytest -q $(ARGS)
 	$(in_venv) -m coverage report
 
 lint: ## Check style, format, types and the direction of imports
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	$(in_venv) -m ruff check .
 	$(in_venv) -m ruff format --check .
 	$(in_venv) -m mypy
 	$(venv)/bin/lint-imports
 
 format: ## Format the code and mend what ruff can mend
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	$(in_venv) -m ruff check --fix --exit-zero --quiet .
 	$(in_venv) -m ruff format .
 
@@ -63,11 +63,11 @@ bench: ## Measure against other ways, in an environment of its own; prints ratio
 	.venv-bench/bin/python -m benchmarks $(ARGS)
 
 docs-check: ## Run the examples of README.md, docs/ and the docstrings alone
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	$(in_venv) -m pytest -q $(wildcard README.md docs) src $(ARGS)
 
 build: ## Build the sdist, and from it the wheel, into dist/
-	$(ready) $(venv) test
+	$(ready) $(venv) build test
 	rm -rf dist
 	$(in_venv) -m build --no-isolation .
 

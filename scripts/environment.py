@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "holdfast-environment.json"
 
 # What a set contains besides itself: whoever ran the tests need not install anything for the demo.
-CONTAINS = {"test": ("runtime", "build")}
+CONTAINS = {"test": ("runtime",)}
 
 
 def main() -> None:
@@ -116,16 +116,17 @@ def create(directory: Path) -> None:
 
 
 def install(directory: Path, missing: list[str]) -> None:
-    pip = [python_of(directory), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    requirements = [name for name in missing if name != "project"]
-    if requirements:
-        say(f"Installing {', '.join(f'requirements/{name}.txt' for name in requirements)}")
-        files = [part for name in requirements for part in ("-r", ROOT / "requirements" / f"{name}.txt")]
-        call([*pip, "--require-hashes", *files])
-    if "project" in missing:
-        # In two steps because a constraints file with hashes refuses a project that has none.
-        say("Installing Holdfast from this directory")
-        call([*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT])
+    # Without build isolation, what has to be built is built by what requirements/build.txt pins, not by the newest.
+    pip: list[str | Path] = [python_of(directory), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    pip.append("--no-build-isolation")
+    for name in missing:
+        if name == "project":
+            # On its own, because with hashes pip refuses a project that has none.
+            say("Installing Holdfast from this directory")
+            call([*pip, "--no-deps", "--editable", ROOT])
+        else:
+            say(f"Installing requirements/{name}.txt")
+            call([*pip, "--require-hashes", "-r", ROOT / "requirements" / f"{name}.txt"])
 
 
 def call(command: list[str | Path]) -> None:
