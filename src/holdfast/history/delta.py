@@ -11,7 +11,7 @@ comes before that, as context.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
@@ -79,6 +79,11 @@ def decode_chain(deltas: Iterable[bytes], base: Image | None = None, *, max_byte
     return image
 
 
+def needs_base(data: bytes) -> bool:
+    """Whether this delta or segment says nothing without its base."""
+    return bool(data and data[0] & _NEEDS_BASE)
+
+
 def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
     """Up to 64 consecutive versions as one unit; a dead version is None and costs nothing.
 
@@ -91,7 +96,7 @@ def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
     plans = bytearray()
     first, pieces = compare(living[0], base or NOTHING)
     write(first, plans)
-    for later, image in zip(living, living[1:], strict=False):
+    for later, image in pairwise(living):
         plan, more = compare(image, later)
         write(plan, plans)
         pieces += more
