@@ -131,6 +131,11 @@ def unseal_all(data: bytes, base: Image | None, *, max_bytes: int = MAX_BYTES) -
     return images
 
 
+def needs_base(data: bytes) -> bool:
+    """Whether a delta or segment was made on a base, or stands alone."""
+    return bool(data) and bool(data[0] & _NEEDS_BASE)
+
+
 def extent(data: bytes, *, max_bytes: int = MAX_BYTES) -> int:
     """How many bytes a delta or segment declares to add. Raises Corrupt if that is over `max_bytes`."""
     kind = data[0] & _KIND if data else 0

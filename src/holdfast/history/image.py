@@ -24,6 +24,7 @@ _DEPTH_MAX = 4
 _KEYS_MAX = 64
 _DICTS_MAX = 256  # so that a wide state never pays more for the search than for its encoding
 _DIGEST_BYTES = 16
+_SHORT_LIST = 16  # MessagePack's header of a list is one byte below this and three bytes for any chunk above
 
 Path = tuple[str, ...]
 
@@ -31,29 +32,27 @@ Path = tuple[str, ...]
 class Chunk:
     """The concatenated encodings of up to 64 consecutive elements of a list."""
 
-    __slots__ = ("_hash", "_seed", "body", "count")
+    __slots__ = ("body", "count", "running", "seed")
 
     def __init__(self, body: bytes, count: int, before: Chunk | None = None) -> None:
         """`before` is what this chunk may have grown from; only its running hash is kept, never the chunk."""
         self.body = body
         self.count = count
-        self._hash: blake2b | None = None
-        self._seed: tuple[int, blake2b] | None = None
-        if before is not None and before._hash is not None and body.startswith(before.body):
-            self._seed = (len(before.body), before._hash)
+        self.running: blake2b | None = None
+        self.seed: tuple[int, blake2b] | None = None
+        if before is not None and before.running is not None and body.startswith(before.body):
+            self.seed = (len(before.body), before.running)
 
     def digest(self) -> bytes:
         """A hash of the body. It costs what was added to `before`, if that one's digest was known already."""
-        running = self._hash
+        running = self.running
         if running is None:
-            if self._seed is None:
-                running = blake2b(self.body, digest_size=_DIGEST_BYTES)
-            else:
-                length, seed = self._seed
-                running = seed.copy()
-                running.update(self.body[length:])
-            self._hash = running  # never updated again: other threads and later chunks only copy it
-            self._seed = None
+            # Another thread may do the same at the same time: what is read once here is never changed again.
+            length, running = self.seed or (0, blake2b(digest_size=_DIGEST_BYTES))
+            running = running.copy()
+            running.update(self.body[length:])
+            self.running = running
+            self.seed = None
         return running.digest()
 
 
@@ -100,23 +99,25 @@ class Image:
 
     def decode(self) -> Any:
         """The state, exactly. Raises Corrupt if the image is not one of a state."""
-        seen: set[int] = set()
+        lists: list[list[Any]] = [[] for _ in self.strands]
+        named: set[int] = set()
 
         def hook(tag: int, payload: bytes) -> Any:
             if tag != TAG:
                 return codec.ext_hook(tag, payload)
-            index = payload[0] if len(payload) == 1 else STRANDS_MAX
-            if index in seen or index >= len(self.strands):
-                raise Corrupt("A state's skeleton names a list that is not there")
-            seen.add(index)
-            elements: list[Any] = []
-            for chunk in self.strands[index].chunks:
-                elements += codec.unpack_many(chunk.body, chunk.count)
-            return elements
+            (index,) = payload
+            if index in named:
+                raise Corrupt("A state's skeleton names a list twice")
+            named.add(index)
+            return lists[index]
 
         state = codec.unpack_many(self.skeleton, 1, hook)[0]
-        if len(seen) != len(self.strands):
+        if len(named) != len(lists):
             raise Corrupt("A state has a list that its skeleton does not name")
+        # The lists are filled only now, because an error inside a hook would lose what it says.
+        for elements, strand in zip(lists, self.strands, strict=True):
+            for chunk in strand.chunks:
+                elements.extend(codec.unpack_many(chunk.body, chunk.count))
         return state
 
     @property
@@ -159,9 +160,9 @@ class _Search:
             return Image(codec.pack(state), ())
         try:
             skeleton = ormsgpack.packb(rest, default=codec.default, option=codec.OPTIONS)
-        except (TypeError, ValueError, HoldfastError):
+        except TypeError:
             # Something in the rest needs the codec's slower way, which must not meet our placeholders.
-            skeleton = self.assembled(rest)
+            skeleton = ormsgpack.packb(self.encoded(rest))
         return Image(skeleton, tuple(self.strands))
 
     def without_lists(self, found: dict[Any, Any], path: Path) -> dict[Any, Any]:
@@ -194,31 +195,28 @@ class _Search:
         self.strands.append(Strand(path, chunks))
         return ormsgpack.Ext(TAG, bytes([len(self.strands) - 1]))
 
-    def assembled(self, value: Any) -> bytes:
-        """What packb would make of the skeleton, if it could: our copies taken apart, the rest left to the codec."""
+    def encoded(self, value: Any) -> Any:
+        """Our copies and placeholders as they are, and everything else as the codec encodes it."""
         if isinstance(value, ormsgpack.Ext):
-            return ormsgpack.packb(value)
-        if id(value) not in self.copies:
-            return codec.pack(value)
-        body = b"".join([codec.pack(key) + self.assembled(inner) for key, inner in value.items()])
-        count = len(value)
-        return (bytes([0x80 | count]) if count < 16 else b"\xde" + count.to_bytes(2, "big")) + body
+            return value
+        if id(value) in self.copies:
+            return {key: self.encoded(inner) for key, inner in value.items()}
+        return ormsgpack.Fragment(codec.pack(value))
 
 
 def _chunks(elements: list[Any], known: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
     chunks = []
-    pack_many = codec.pack_many
-    for index in range(0, len(elements), CHUNK_ELEMENTS):
+    for number, index in enumerate(range(0, len(elements), CHUNK_ELEMENTS)):
         part = elements[index : index + CHUNK_ELEMENTS]
         if not part:
             break  # the list shrank under us
-        body = pack_many(part)
-        number = index // CHUNK_ELEMENTS
+        packed = codec.pack(part)
+        header = 1 if len(part) < _SHORT_LIST else 3
         before = known[number] if number < len(known) else None
-        if before is not None and before.body == body:
+        if before is not None and len(packed) == len(before.body) + header and packed.endswith(before.body):
             chunks.append(before)
         else:
-            chunks.append(Chunk(body, len(part), before))
+            chunks.append(Chunk(packed[header:], len(part), before))
         if len(part) < CHUNK_ELEMENTS:
             break
     return tuple(chunks)

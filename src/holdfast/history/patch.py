@@ -43,11 +43,6 @@ def decode(patch: bytes, base: bytes | None, *, max_bytes: int = MAX_BYTES) -> b
     return zstd.decompress(packed, size=size, prefix=(base or b"") if packing == _ON_BASE else b"")
 
 
-def needs_base(patch: bytes) -> bool:
-    """Whether `decode` needs the base that `encode` was given: what shares nothing with it is kept on its own."""
-    return bool(patch) and patch[0] == _PATCH | _ON_BASE
-
-
 def extent(patch: bytes, *, max_bytes: int = MAX_BYTES) -> int:
     """How many bytes a patch declares to make. Raises Corrupt if that is over `max_bytes`."""
     if not patch or not _PATCH <= patch[0] <= _PATCH | _ON_BASE:

@@ -274,9 +274,7 @@ class Reader:
         return strands
 
     def _path(self) -> Path:
-        keys = []
-        for _ in range(self.number()):
-            keys.append(self.take(self.number()))
+        keys = [self.take(self.number()) for _ in range(self.number())]
         try:
             return tuple([key.decode() for key in keys])
         except UnicodeDecodeError:
@@ -285,9 +283,7 @@ class Reader:
     def _region(self) -> Region:
         kept, replaced, count = self.number(), self.number(), self.number()
         edit = self._edit()
-        sizes = []
-        for _ in range(count - 1):
-            sizes.append(self.number())
+        sizes = [self.number() for _ in range(count - 1)]
         return Region(kept, replaced, count, sizes, edit)
 
     def _edit(self) -> Edit:

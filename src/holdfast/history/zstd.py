@@ -12,8 +12,12 @@ if TYPE_CHECKING or sys.version_info < (3, 14):
 else:
     from compression import zstd
 
-_Parameter = zstd.CompressionParameter
-_WINDOW_LOG_MAX = zstd.DecompressionParameter.window_log_max
+# As plain numbers: looking an enum member up for each call costs as much as decompressing a message.
+_LEVEL = int(zstd.CompressionParameter.compression_level)
+_LONG_DISTANCE = int(zstd.CompressionParameter.enable_long_distance_matching)
+_WINDOW_LOG = int(zstd.CompressionParameter.window_log)
+_WINDOW_LOG_MAX = int(zstd.DecompressionParameter.window_log_max)
+_PREFIX_BYTES_MIN = 8  # zstd takes no shorter one
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
 # A prefix as long as this needs long-distance matching: level 1 alone has too small a table to remember its start.
@@ -26,36 +30,29 @@ def compress(data: bytes, *, prefix: bytes = b"", level: int = 1) -> bytes:
     A raw *dictionary* silently stops working above 1 MB; a prefix works as far as the window reaches, so the window
     is made to cover both.
     """
-    if not prefix:
+    if len(prefix) < _PREFIX_BYTES_MIN:
         return zstd.compress(data, level)[4:]
     dictionary = zstd.ZstdDict(prefix, is_raw=True).as_prefix
     if len(prefix) < _LONG_PREFIX_BYTES:
         return zstd.compress(data, level, zstd_dict=dictionary)[4:]
-    options = {
-        _Parameter.compression_level: level,
-        _Parameter.enable_long_distance_matching: 1,
-        _Parameter.window_log: _window_log(len(prefix) + len(data)),
-    }
+    options = {_LEVEL: level, _LONG_DISTANCE: 1, _WINDOW_LOG: _window_log(len(prefix) + len(data))}
     return zstd.compress(data, options=options, zstd_dict=dictionary)[4:]
 
 
 def decompress(frame: bytes, *, size: int, prefix: bytes = b"") -> bytes:
     """The `size` bytes that `compress` made into `frame`; never more memory than the window and those.
 
-    Raises Corrupt if the frame declares or contains anything else.
+    Raises Corrupt if the frame contains anything else.
     """
-    whole = _MAGIC + frame
+    options = {_WINDOW_LOG_MAX: _window_log(len(prefix) + size)}
+    dictionary = zstd.ZstdDict(prefix, is_raw=True).as_prefix if len(prefix) >= _PREFIX_BYTES_MIN else None
+    reader = zstd.ZstdDecompressor(zstd_dict=dictionary, options=options)
     try:
-        if zstd.get_frame_info(whole).decompressed_size != size:
-            raise Corrupt("A compressed part declares another size than its header")
-        dictionary = zstd.ZstdDict(prefix, is_raw=True).as_prefix if prefix else None
-        options = {_WINDOW_LOG_MAX: _window_log(len(prefix) + size)}
-        reader = zstd.ZstdDecompressor(zstd_dict=dictionary, options=options)
-        data = reader.decompress(whole, max_length=size)
+        data = reader.decompress(_MAGIC + frame, max_length=size)
         if not reader.eof and len(data) == size:
             # The limit may stop the reader just before the end mark; nothing but that mark may follow.
             data += reader.decompress(b"", max_length=1)
-    except (zstd.ZstdError, ValueError, EOFError) as error:
+    except (zstd.ZstdError, EOFError) as error:
         raise Corrupt(f"A compressed part can't be decompressed: {error}") from error
     if len(data) != size or not reader.eof or reader.unused_data:
         raise Corrupt("A compressed part does not contain what its header declares")
