@@ -79,11 +79,6 @@ def decode_chain(deltas: Iterable[bytes], base: Image | None = None, *, max_byte
     return image
 
 
-def needs_base(data: bytes) -> bool:
-    """Whether this delta or segment says nothing without its base."""
-    return bool(data and data[0] & _NEEDS_BASE)
-
-
 def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
     """Up to 64 consecutive versions as one unit; a dead version is None and costs nothing.
 
