@@ -61,10 +61,13 @@ def ends(record: Record) -> tuple[str, str] | None:
 
 
 def pending(records: Iterable[Record]) -> list[Begun]:
-    """What the live path begins and does not end, oldest first."""
+    """What the live path begins and does not end, oldest first. A deletion counts on whichever path it lies."""
+    everything = list(records)
+    deleted = {record.id: record.seq for record in everything if isinstance(record, CheckpointDeleted)}
     open_now: dict[tuple[str, str], Begun] = {}
-    for record in live_path(records):
-        if begun := begins(record):
+    for record in live_path(everything):
+        begun = begins(record)
+        if begun and not (begun.what == "operation" and deleted.get(begun.name, 0) > begun.seq):
             open_now[begun.what, begun.name] = begun
         elif ended := ends(record):
             open_now.pop(ended, None)
