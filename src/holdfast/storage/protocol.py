@@ -196,9 +196,6 @@ class Store(Protocol):
     async def position(self, checkpoint_id: str) -> Checkpoint | None:
         """A checkpoint without its content: whole but for `state`, or, when it was deleted, its bare position."""
 
-    async def list(self, query: Query) -> list[Checkpoint]:
-        """Checkpoints with state=None, without reading one state."""
-
     async def agents(self, user_id: str | None = None) -> list[AgentInfo]:
         """Every agent, or one user's; erased ones are left out."""
 
@@ -224,3 +221,7 @@ class Store(Protocol):
         """Erases what deletions left behind and gives the space back."""
 
     async def close(self) -> None: ...
+
+    # The last one, because below it `list` names this method.
+    async def list(self, query: Query) -> list[Checkpoint]:
+        """Checkpoints with state=None, without reading one state."""
