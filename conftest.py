@@ -45,6 +45,7 @@ class _Page:
         sys.modules[_MODULE] = self.module
 
     def run(self, example: Example) -> None:
+        __tracebackhide__ = True
         source = pad(example.parsed, example.line + example.parsed.line_offset)
         code = compile(source, example.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         block = FunctionType(code, vars(self.module))

@@ -97,6 +97,8 @@ def create(directory: Path) -> None:
     say(f"Making {directory} with Python {sys.version.split()[0]}")
     # This may be running in the environment that has to go; the Python it was made from stays.
     base = getattr(sys, "_base_executable", None) or sys.executable
+    if directory.is_symlink():
+        directory.unlink()  # the link goes; what it pointed to is somebody else's
     if directory.exists():
         if not (directory / "pyvenv.cfg").exists() and any(directory.iterdir()):
             sys.exit(f"{directory} is in the way: it is no virtual environment. Move it and try again.")
