@@ -6,9 +6,8 @@ references to one object come back as two objects.
 
 from __future__ import annotations
 
-import secrets
-import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -54,7 +53,7 @@ def pack_many(values: list[Any]) -> bytes:
     """The encodings of a list's elements, one behind the other, without the list's header."""
     packed = encode(values, path="values")
     count = len(values)
-    return packed[1 if count < 16 else 3 if count < 65536 else 5 :]  # noqa: PLR2004 (MessagePack's own sizes)
+    return packed[1 if count < 16 else 3 if count < 65536 else 5 :]
 
 
 def decode(data: bytes) -> Any:
@@ -64,33 +63,34 @@ def decode(data: bytes) -> Any:
 
 def unpack_many(body: bytes, count: int, ext_hook: ExtHook | None = None) -> list[Any]:
     """The values that `pack_many` laid one behind the other; exactly `count` of them, or it is `Corrupt`."""
-    _failure.reason = None
+    _failure.set(None)
     try:
         return _unpack(body, count, OUTER.ext_hook if ext_hook is None else ext_hook)
     except (ValueError, TypeError, OverflowError, RecursionError, Corrupt) as error:
-        reason = _failure.reason or error
-        _failure.reason = None
-        if isinstance(reason, HoldfastError) or not isinstance(reason, Exception):
+        reason = _failure.get() or error
+        _failure.set(None)  # It would keep the frames of the hooks alive.
+        if not isinstance(reason, Exception) or isinstance(reason, HoldfastError):
             raise reason from None
         raise Corrupt(f"An encoded value is damaged: {reason}") from reason
 
 
 def list_header(count: int) -> bytes:
     """What MessagePack puts before the elements of a list."""
-    if count < 16:  # noqa: PLR2004 (MessagePack's own sizes)
+    if count < 16:
         return bytes((0x90 | count,))
-    return b"\xdc" + count.to_bytes(2, "big") if count < 65536 else b"\xdd" + count.to_bytes(4, "big")  # noqa: PLR2004
-
-
-# ormsgpack reads one value and ignores what follows it. A last element that no stored bytes can know beforehand shows
-# that the others end where the bytes end.
-_END = secrets.token_bytes(16)
-_PACKED_END = ormsgpack.packb(_END)
+    return b"\xdc" + count.to_bytes(2, "big") if count < 65536 else b"\xdd" + count.to_bytes(4, "big")
 
 
 def _unpack(body: bytes, count: int, ext_hook: ExtHook) -> list[Any]:
-    values: list[Any] = ormsgpack.unpackb(b"".join((list_header(count + 1), body, _PACKED_END)), ext_hook=ext_hook)
-    if values.pop() != _END:
+    # ormsgpack reads one value and ignores what follows it. A last element that can't be part of the body shows that
+    # the others end where the body ends: a run of the one byte that neither MessagePack nor UTF-8 uses, longer than
+    # any in the body.
+    end = b"\xc1"
+    while end in body:
+        end *= 2
+    framed = b"".join((list_header(count + 1), body, ormsgpack.packb(end)))
+    values: list[Any] = ormsgpack.unpackb(framed, ext_hook=ext_hook)
+    if values.pop() != end:
         raise Corrupt(f"Behind {count} encoded values there is more than their end")
     return values
 
@@ -132,8 +132,8 @@ class Level:
             return self._built(tag, payload)
         except BaseException as error:
             # ormsgpack forgets what a hook raised, so it is put aside; the innermost is the one that says what it was.
-            if _failure.reason is None:
-                _failure.reason = error
+            if _failure.get() is None:
+                _failure.set(error)
             raise
 
     def _built(self, tag: int, payload: bytes) -> Any:
@@ -176,13 +176,8 @@ def _filler() -> bytes:
         depth += 1
 
 
-class _Failure(threading.local):
-    """Why the extension hook failed in this thread."""
-
-    reason: BaseException | None = None
-
-
-_failure = _Failure()
+# Why the extension hook failed, while one decoding lasts.
+_failure: ContextVar[BaseException | None] = ContextVar("_failure", default=None)
 OUTER = Level(0)
 default = OUTER.default
 ext_hook = OUTER.ext_hook

@@ -101,7 +101,7 @@ def _name(value: object) -> str:
 
 def _member_apart(value: enum.Enum) -> list[Any]:
     # Combined flags have no name of their own, or one that is not a member's: they are kept by value.
-    known = value.name is not None and type(value).__members__.get(value.name) is value
+    known = type(value).__members__.get(value.name) is value
     return [_name(value), value.name] if known else [_name(value), None, value.value]
 
 
@@ -197,7 +197,7 @@ _BY_TYPE: dict[type, Kind] = {
     Decimal: Kind(8, "$decimal", "text", str, Decimal),
     UUID: Kind(9, "$uuid", "text", str, UUID),
     datetime: Kind(10, "$datetime", "text", moments.datetime_text, moments.parse_datetime),
-    date: Kind(11, "$date", "text", moments.date_text, date.fromisoformat),
+    date: Kind(11, "$date", "text", date.isoformat, date.fromisoformat),
     time: Kind(12, "$time", "text", moments.time_text, moments.parse_time),
     timedelta: Kind(13, "$timedelta", "text", moments.timedelta_text, moments.parse_timedelta),
     range: Kind(14, "$range", "headed", lambda value: [value.start, value.stop, value.step], _range),

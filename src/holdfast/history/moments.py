@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import datetime, time, timedelta, timezone, tzinfo
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -59,7 +59,7 @@ def parse_timedelta(text: str) -> timedelta:
 def _marks(value: datetime | time) -> str:
     zone = value.tzinfo
     marks = ""
-    if isinstance(zone, ZoneInfo) and zone.key is not None and _KEY.fullmatch(zone.key):
+    if isinstance(zone, ZoneInfo) and _KEY.fullmatch(zone.key or ""):  # Made from a file, it has no key.
         marks = f"[{zone.key}]"
     elif zone is not None and value.utcoffset() is None:
         raise TypeError("A zone without an offset or a key can't be kept")
@@ -96,7 +96,3 @@ def _zone(key: str) -> ZoneInfo:
             f"A stored time is in the zone {key!r:.60}, which this machine does not know",
             hint="Install the tzdata package.",
         ) from None
-
-
-def date_text(value: date) -> str:
-    return value.isoformat()

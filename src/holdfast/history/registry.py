@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
@@ -26,7 +25,6 @@ class Registered:
     family: Family
 
 
-_lock = threading.Lock()
 _by_name: dict[str, Registered] = {}
 _by_class: dict[type, Registered] = {}
 
@@ -51,7 +49,7 @@ def register_type(cls: _C | None = None, name: str | None = None) -> _C | Callab
     if cls is None:
         return lambda decorated: register_type(decorated, name)
     kept_as = cls.__qualname__ if name is None else name
-    if not isinstance(kept_as, str) or not kept_as:
+    if not kept_as:
         raise InvalidArgument(f"{kept_as!r} is no name for a type", hint="A name is a text that is not empty.")
     family = family_of(cls)
     if family is None:
@@ -60,14 +58,14 @@ def register_type(cls: _C | None = None, name: str | None = None) -> _C | Callab
             hint="Make it a dataclass, or turn it into plain values in checkpoint_state().",
         )
     _check_rebuildable(cls, family)
-    with _lock:
-        other = _by_name.get(kept_as)
-        if other is not None and other.cls is not cls and _origin(other.cls) != _origin(cls):
-            raise DuplicateId(
-                f"The name {kept_as!r} is taken by {_origin(other.cls)}, so {_origin(cls)} can't have it",
-                hint=f"Give it another one: holdfast.register_type({cls.__name__}, name=...).",
-            )
-        _by_name[kept_as] = _by_class[cls] = Registered(kept_as, cls, family)
+    entry = Registered(kept_as, cls, family)
+    other = _by_name.setdefault(kept_as, entry)  # One step: of two threads, one finds what the other has put there.
+    if _origin(other.cls) != _origin(cls):
+        raise DuplicateId(
+            f"The name {kept_as!r} is taken by {_origin(other.cls)}, so {_origin(cls)} can't have it",
+            hint=f"Give it another one: holdfast.register_type({cls.__name__}, name=...).",
+        )
+    _by_name[kept_as] = _by_class[cls] = entry
     return cls
 
 

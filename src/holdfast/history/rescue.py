@@ -1,19 +1,16 @@
-"""What happens when the fast encoding fails: odd keys and texts are put in forms it takes, the rest is named by path."""
+"""The way out when the fast encoding fails: odd keys and texts get a form that it takes, the rest is named by path."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import ormsgpack
 
-from holdfast.errors import UnknownValueType
 from holdfast.history.codec import OPTIONS, OUTER, Level, default
-from holdfast.history.kinds import Kind, UndeclaredAttribute, kind_of
-from holdfast.history.registry import family_of
+from holdfast.history.kinds import kind_of
+from holdfast.history.unkept import cyclic, member_path, short, take_apart, too_deep, unknown
 
 DEPTH_MAX = 100  # of what has to be walked; below that the fast encoding may go 255 deep, which is its own limit
-_NAME = re.compile(r"[^\W\d]\w*")
 
 
 def rescued(value: Any, path: str) -> bytes:
@@ -24,48 +21,8 @@ def rescued(value: Any, path: str) -> bytes:
         raise too_deep(path) from None
 
 
-def member_path(path: str, key: object) -> str:
-    """The path of what a dict keeps under this key: `path.name`, or `path['odd key']`."""
-    if type(key) is str and _NAME.fullmatch(key):
-        return f"{path}.{key}"
-    return f"{path}[{_short(key)}]"
-
-
-def too_deep(path: str) -> UnknownValueType:
-    return UnknownValueType(
-        f"{_short_path(path)} is nested deeper than can be kept",
-        path=path,
-        hint="Lists and dicts may nest 255 deep, and other values 48 deep in each other: flatten it.",
-    )
-
-
-def unknown(value: object, path: str, reason: str = "") -> UnknownValueType:
-    """The error for a value that has no exact form."""
-    cls = type(value)
-    if reason:
-        return UnknownValueType(f"{_short_path(path)} {reason}", path=path)
-    if family_of(cls) is not None:
-        return UnknownValueType(
-            f"{_short_path(path)} is {_a(cls.__qualname__)}, which is not registered, so it can't be kept",
-            path=path,
-            hint=f"Write holdfast.register_type({cls.__qualname__.rpartition('.')[2]}) once, where the class is defined.",
-        )
-    return UnknownValueType(f"{_short_path(path)} is {_a(cls.__qualname__)}, which can't be kept exactly", path=path)
-
-
-def take_apart(kind: Kind, value: Any, path: str) -> Any:
-    """What a value is made of; an error of its class is told as one about this value."""
-    try:
-        return kind.apart(value)
-    except UndeclaredAttribute as error:
-        path = member_path(path, str(error))
-        raise unknown(value, path, f"is no field of {type(value).__qualname__}, so it would be lost") from None
-    except Exception as error:
-        raise unknown(value, path, f"can't be taken apart: {error}") from error
-
-
 class Walk:
-    """One walk through a value, down to what ormsgpack takes as it is; only there and above, never through all of it."""
+    """One walk through a value, down to where ormsgpack takes what is left as it is."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()  # The ids of the values on the way here, each of which holds the next.
@@ -82,7 +39,7 @@ class Walk:
     def converted(self, value: Any, path: str, level: Level) -> Any:
         """The same for a value that ormsgpack is known to refuse."""
         if id(value) in self._open:
-            raise unknown(value, path, "is one of the values that contain it, and a cycle can't be kept")
+            raise cyclic(path)
         if len(self._open) >= DEPTH_MAX:
             raise too_deep(path)
         self._open.add(id(value))
@@ -111,7 +68,10 @@ class Walk:
             parts = [self.packable(part, path, inner) for part in parts]
         elif kind.shape == "pairs":
             parts = [
-                [self.packable(key, f"{path} key {_short(key)}", inner), self.packable(item, member_path(path, key), inner)]
+                [
+                    self.packable(key, f"{path} key {short(key)}", inner),
+                    self.packable(item, member_path(path, key), inner),
+                ]
                 for key, item in parts
             ]
         try:
@@ -131,19 +91,3 @@ def _is_plain(key: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _short(key: object) -> str:
-    try:
-        text = repr(key)
-    except Exception:  # noqa: BLE001 (a foreign __repr__ must not hide what is wrong)
-        text = f"<{type(key).__qualname__}>"
-    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004
-
-
-def _short_path(path: str) -> str:
-    return path if len(path) <= 200 else f"{path[:100]}…{path[-100:]}"  # noqa: PLR2004
-
-
-def _a(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
