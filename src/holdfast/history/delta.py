@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, InvalidArgument
 from holdfast.history import zstd
 from holdfast.history.splice import NOTHING, Plan, Reader, apply, compare, joined, write, write_number
 
@@ -38,6 +38,7 @@ _TRIFLE_BYTES = 32  # less than this is not worth a try
 _SMALL_BYTES = 16 * 1024
 _CONTEXT_BYTES = 8 * 1024
 _LARGE_CONTEXT_BYTES = 128 * 1024
+_PLANS_BYTES_MAX = 8 * 1024 * 1024  # plans grow a lot when they are read, so no few bytes may turn into more of them
 
 
 def encode(image: Image, base: Image | None) -> bytes:
@@ -82,11 +83,11 @@ def decode_chain(deltas: Iterable[bytes], base: Image | None = None, *, max_byte
 def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
     """Up to 64 consecutive versions as one unit; a dead version is None and costs nothing.
 
-    Raises ValueError if there are more, or none that lives.
+    Raises InvalidArgument if there are more, or none that lives.
     """
     living = [image for image in images if image is not None]
     if not living or len(images) > SEGMENT_VERSIONS:
-        raise ValueError(f"A segment holds 1 to {SEGMENT_VERSIONS} versions")
+        raise InvalidArgument(f"A segment holds 1 to {SEGMENT_VERSIONS} versions")
     living.reverse()
     plans = bytearray()
     first, pieces = compare(living[0], base or NOTHING)
@@ -97,7 +98,9 @@ def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
         pieces += more
     added = b"".join(pieces)
     packing, packed = _pack(added, _context(first, base or NOTHING), level=3)
-    plans_packing, plans_packed = _pack(bytes(plans), b"", level=3)
+    plans_packing, plans_packed = _RAW, bytes(plans)
+    if len(plans) <= _PLANS_BYTES_MAX:
+        plans_packing, plans_packed = _pack(plans_packed, b"", level=3)
     head = _SEGMENT | packing | (_NEEDS_BASE if base else 0) | (_PLANS_PACKED if plans_packing else 0)
     out = bytearray([head, len(images)])
     alive = sum(1 << index for index, image in enumerate(images) if image is not None)
@@ -154,10 +157,13 @@ class _Segment:
             raise Corrupt("A segment declares too many versions")
         alive = int.from_bytes(reader.take((self.count + 7) // 8), "little")
         self.living = [index for index in reversed(range(self.count)) if alive >> index & 1]
-        size, plans_size = _bounded(reader.number(), max_bytes), _bounded(reader.number(), max_bytes)
-        plans_packed = reader.take(reader.number())
+        size = _bounded(reader.number(), max_bytes)
+        plans_size = reader.number()
+        plans = reader.take(reader.number())
+        if head & _PLANS_PACKED:
+            plans = zstd.decompress(plans, size=_bounded(plans_size, _PLANS_BYTES_MAX))
         self.max_bytes = max_bytes
-        self.plans = Reader(_unpack(_ALONE if head & _PLANS_PACKED else _RAW, plans_packed, plans_size, b""))
+        self.plans = Reader(plans)
         self.first = self.plans.plan(len(self.base.strands))
         context = _context(self.first, self.base) if head & _PACKING == _IN_CONTEXT else b""
         self.pieces = _Pieces(_unpack(head & _PACKING, data[reader.position :], size, context))
@@ -232,11 +238,12 @@ def _context(plan: Plan, base: Image) -> bytes:
     Both sides work it out from the plan. Each edit gets a share that grows with it; all shares together never are
     more than the base and a little, whatever a forged plan claims.
     """
-    total = sum([edit.added for edit in plan.edits()])
+    edits = list(plan.edits())
+    total = sum([edit.added for edit in edits])
     if total < _TRIFLE_BYTES or base is NOTHING:
         return b""
     back = _CONTEXT_BYTES if total <= _SMALL_BYTES else _LARGE_CONTEXT_BYTES
-    weight = total + sum([edit.removed for edit in plan.edits()])
+    weight = total + sum([edit.removed for edit in edits])
     room = base.size + back
     parts: list[bytes] = []
 
@@ -254,17 +261,20 @@ def _context(plan: Plan, base: Image) -> bytes:
         chunks = base.strands[strand.source].chunks
         place = 0
         for region in strand.regions:
-            place += region.kept + region.replaced
-            part = _ending(chunks[:place], region.edit.suffix, share(region.edit.removed, region.edit.added))
+            start = place + region.kept
+            place = start + region.replaced
+            edit = region.edit
+            part = _ending(chunks, start, place, edit.suffix, share(edit.removed, edit.added))
             parts.append(part)
             room -= len(part)
     return b"".join(parts)
 
 
-def _ending(chunks: Sequence[Chunk], suffix: int, size: int) -> bytes:
-    """Up to `size` bytes before the last `suffix` ones of the chunks."""
-    end = len(chunks)
-    while end and suffix >= len(chunks[end - 1].body):
+def _ending(chunks: Sequence[Chunk], start: int, end: int, suffix: int, size: int) -> bytes:
+    """Up to `size` bytes before the last `suffix` ones of the chunks from `start` to `end`, or further back."""
+    if end > len(chunks) or not size:
+        return b""
+    while end > start and suffix >= len(chunks[end - 1].body):
         end -= 1
         suffix -= len(chunks[end].body)
     start = end

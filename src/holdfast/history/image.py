@@ -32,28 +32,30 @@ Path = tuple[str, ...]
 class Chunk:
     """The concatenated encodings of up to 64 consecutive elements of a list."""
 
-    __slots__ = ("body", "count", "running", "seed")
+    __slots__ = ("body", "count", "hashed", "running", "seed")
 
     def __init__(self, body: bytes, count: int, before: Chunk | None = None) -> None:
         """`before` is what this chunk may have grown from; only its running hash is kept, never the chunk."""
         self.body = body
         self.count = count
-        self.running: blake2b | None = None
+        self.hashed: bytes | None = None
+        self.running: blake2b | None = None  # of a chunk that may still grow
         self.seed: tuple[int, blake2b] | None = None
         if before is not None and before.running is not None and body.startswith(before.body):
             self.seed = (len(before.body), before.running)
 
     def digest(self) -> bytes:
         """A hash of the body. It costs what was added to `before`, if that one's digest was known already."""
-        running = self.running
-        if running is None:
+        if self.hashed is None:
             # Another thread may do the same at the same time: what is read once here is never changed again.
-            length, running = self.seed or (0, blake2b(digest_size=_DIGEST_BYTES))
-            running = running.copy()
+            length, seed = self.seed or (0, blake2b(digest_size=_DIGEST_BYTES))
+            running = seed.copy()
             running.update(self.body[length:])
-            self.running = running
             self.seed = None
-        return running.digest()
+            if self.count < CHUNK_ELEMENTS:
+                self.running = running
+            self.hashed = running.digest()
+        return self.hashed
 
 
 class Strand:
@@ -61,10 +63,10 @@ class Strand:
 
     __slots__ = ("chunks", "path", "size")
 
-    def __init__(self, path: Path, chunks: tuple[Chunk, ...]) -> None:
+    def __init__(self, path: Path, chunks: tuple[Chunk, ...], size: int | None = None) -> None:
         self.path = path
         self.chunks = chunks
-        self.size = sum([len(chunk.body) for chunk in chunks])
+        self.size = sum([len(chunk.body) for chunk in chunks]) if size is None else size
 
     def __len__(self) -> int:
         return CHUNK_ELEMENTS * (len(self.chunks) - 1) + self.chunks[-1].count

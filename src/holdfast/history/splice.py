@@ -26,7 +26,7 @@ NOTHING: Final = Image(b"", ())  # the base of what has none
 
 _SKELETON_CHANGED = 1
 _STRANDS_CHANGED = 2
-_SHIFT_MAX = 56  # numbers below 2 to the power of 63
+_SHIFT_MAX = 56  # no number has more than 9 bytes
 
 
 @dataclass(slots=True)
@@ -221,16 +221,14 @@ class Reader:
         """The number at the position."""
         data, position = self.data, self.position
         try:
-            byte = data[position]
-            number = byte & 0x7F
-            shift = 7
-            while byte > 0x7F:
-                if shift > _SHIFT_MAX:
-                    raise Corrupt("A difference has an impossible number")
-                position += 1
-                byte = data[position]
-                number |= (byte & 0x7F) << shift
-                shift += 7
+            number = data[position]
+            if number > 0x7F:
+                number &= 0x7F
+                shift = 7
+                while data[position := position + 1] > 0x7F and shift < _SHIFT_MAX:
+                    number |= (data[position] & 0x7F) << shift
+                    shift += 7
+                number |= data[position] << shift
         except IndexError:
             raise Corrupt("A difference ends too early") from None
         self.position = position + 1
@@ -246,7 +244,7 @@ class Reader:
         return taken
 
     def plan(self, lists: int) -> Plan:
-        """The plan at the position, whose base has so many strands."""
+        """The plan at the position; its base has that many strands."""
         flags = self.number()
         if flags > (_SKELETON_CHANGED | _STRANDS_CHANGED):
             raise Corrupt("A difference is of a form that this version does not know")
@@ -295,14 +293,14 @@ def apply(plan: Plan, added: Iterator[bytes], base: Image, *, max_bytes: int) ->
     skeleton = base.skeleton
     if plan.skeleton:
         skeleton = _edited(skeleton, plan.skeleton, next(added))
-    room = max_bytes - len(skeleton)
     strands: list[Strand] = []
+    size = len(skeleton)
     for planned in plan.strands:
         strand = _spliced(planned, added, base)
-        room -= strand.size
-        if room < 0:
-            raise Corrupt(f"A state would have more than {max_bytes} bytes")
         strands.append(strand)
+        size += strand.size
+    if size > max_bytes:
+        raise Corrupt(f"A state would have {size} bytes, more than the {max_bytes} that are allowed")
     return Image(skeleton, tuple(strands))
 
 
@@ -328,7 +326,10 @@ def _spliced(plan: StrandPlan, added: Iterator[bytes], base: Image) -> Strand:
     chunks += old[place:]
     if not chunks or chunks[-1].count != plan.last_count or not 0 < plan.last_count <= CHUNK_ELEMENTS:
         raise Corrupt("A difference does not fit its base: a list would have another length")
-    return Strand(source.path if source else plan.path, tuple(chunks))
+    if source is None:
+        return Strand(plan.path, tuple(chunks))
+    growth = sum([region.edit.added - region.edit.removed for region in plan.regions])
+    return Strand(source.path, tuple(chunks), source.size + growth)
 
 
 def _cut(region: Region, old: Sequence[Chunk], added: bytes, last_count: int) -> list[Chunk]:
