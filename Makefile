@@ -2,7 +2,7 @@
 # `make` alone lists what there is. Environments are made and refreshed as needed; PYTHON=… chooses the Python.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long coverage lint format bench docs-check build requirements clean
+.PHONY: help demo test test-fast test-long test-oldest coverage lint format bench docs-check build requirements clean
 .NOTPARALLEL:
 
 # A Python that was asked for is used or refused; otherwise the first that is new enough is taken.
@@ -41,6 +41,10 @@ test-long: ## Run every test with many more random examples
 	$(ready) $(venv) build test
 	HYPOTHESIS_PROFILE=long $(in_venv) -m pytest -q -o timeout=600 $(ARGS)
 
+test-oldest: ## Run every test with the oldest versions that Holdfast says it works with
+	$(ready) .venv-oldest build test oldest
+	.venv-oldest/bin/python -m pytest -q $(ARGS)
+
 coverage: ## Run every test and show the lines that none of them reached
 	$(ready) $(venv) build test
 	$(in_venv) -m coverage run -m pytest -q $(ARGS)
@@ -76,6 +80,6 @@ requirements: ## Choose the newest versions again and pin them with their hashes
 	scripts/pin .venv-pin/bin/uv
 
 clean: ## Remove everything that the above made
-	rm -rf $(venv) .venv-bench .venv-pin build dist .coverage htmlcov
+	rm -rf $(venv) .venv-bench .venv-oldest .venv-pin build dist .coverage htmlcov
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
