@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt, InvalidArgument
 from holdfast.history import zstd
-from holdfast.history.splice import NOTHING, Plan, Reader, apply, compare, joined, write, write_number
+from holdfast.history.plan import Plan, read, write
+from holdfast.history.splice import NOTHING, apply, compare, joined
+from holdfast.history.varint import Reader, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +63,7 @@ def decode(data: bytes, base: Image | None, *, max_bytes: int = MAX_BYTES) -> Im
     head, before = _head(data, _DELTA, base)
     reader = Reader(data, 1)
     size = _bounded(reader.number(), max_bytes)
-    plan = reader.plan(len(before.strands))
+    plan = read(reader, len(before.strands))
     context = _context(plan, before) if head & _PACKING == _IN_CONTEXT else b""
     added = _unpack(head & _PACKING, data[reader.position :], size, context)
     pieces = _Pieces(added)
@@ -164,7 +166,7 @@ class _Segment:
             plans = zstd.decompress(plans, size=_bounded(plans_size, _PLANS_BYTES_MAX))
         self.max_bytes = max_bytes
         self.plans = Reader(plans)
-        self.first = self.plans.plan(len(self.base.strands))
+        self.first = read(self.plans, len(self.base.strands))
         context = _context(self.first, self.base) if head & _PACKING == _IN_CONTEXT else b""
         self.pieces = _Pieces(_unpack(head & _PACKING, data[reader.position :], size, context))
 
@@ -172,7 +174,7 @@ class _Segment:
         """The living versions, the last first."""
         image = self.base
         for number in range(len(self.living)):
-            plan = self.plans.plan(len(image.strands)) if number else self.first
+            plan = read(self.plans, len(image.strands)) if number else self.first
             image = apply(plan, self.pieces.of(plan), image, max_bytes=self.max_bytes)
             yield image
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.errors import Corrupt
 from holdfast.history import zstd
-from holdfast.history.splice import Reader, write_number
+from holdfast.history.varint import Reader, write_number
 
 MAX_BYTES: Final = 1 << 30
 SEGMENT_VERSIONS: Final = 64

@@ -1,79 +1,17 @@
-"""How one image differs from another: which chunks stay, and which bytes go in between.
-
-A plan is written as varints, so that an append costs about ten bytes besides what was appended:
-
-    plan    = flags, [skeleton edit], [strand count, source …], strand …
-    source  = 0, path  (a new list)  |  1 + index of the base's strand of the same path
-    strand  = region count; 0: as it was; else regions, then the number of elements in the last chunk
-    region  = chunks kept before it, base chunks replaced, new chunks, edit, sizes of the new chunks but the last
-    edit    = bytes kept at the end, bytes removed before those, bytes added in their place
-
-The added bytes of all edits, in this order, are kept beside the plan, so that they can be compressed together.
-"""
+"""How one image differs from another: which chunks stay, and which bytes go in between."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
-from holdfast.history.image import CHUNK_ELEMENTS, STRANDS_MAX, Chunk, Image, Path, Strand
+from holdfast.history.image import CHUNK_ELEMENTS, Chunk, Image, Strand
+from holdfast.history.plan import Edit, Plan, Region, StrandPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 NOTHING: Final = Image(b"", ())  # the base of what has none
-
-_SKELETON_CHANGED = 1
-_STRANDS_CHANGED = 2
-_SHIFT_MAX = 56  # no number has more than 9 bytes
-
-
-@dataclass(slots=True)
-class Edit:
-    """A run of bytes in which `removed` bytes before the last `suffix` ones become `added` others."""
-
-    suffix: int
-    removed: int
-    added: int
-
-
-@dataclass(slots=True)
-class Region:
-    """Consecutive chunks that become others."""
-
-    kept: int
-    replaced: int
-    count: int  # of the new chunks
-    sizes: list[int]  # of the new chunks but the last, whose size follows from the edit
-    edit: Edit
-
-
-@dataclass(slots=True)
-class StrandPlan:
-    """What happens to one strand. `source` is the base's strand, or -1 for a new one."""
-
-    source: int
-    path: Path = ()
-    regions: list[Region] = field(default_factory=list)
-    last_count: int = 0
-
-
-@dataclass(slots=True)
-class Plan:
-    """What turns the base into the image, but for the added bytes."""
-
-    skeleton: Edit | None
-    strands: list[StrandPlan]
-    restructured: bool
-
-    def edits(self) -> Iterator[Edit]:
-        """Every edit, in the order in which their added bytes are kept."""
-        if self.skeleton:
-            yield self.skeleton
-        for strand in self.strands:
-            for region in strand.regions:
-                yield region.edit
 
 
 def compare(image: Image, base: Image) -> tuple[Plan, list[bytes]]:
@@ -160,132 +98,6 @@ def _common_suffix(a: bytes, b: bytes, most: int) -> int:
 def joined(chunks: Sequence[Chunk]) -> bytes:
     """The chunks' bodies as one; of a single chunk, its own."""
     return chunks[0].body if len(chunks) == 1 else b"".join([chunk.body for chunk in chunks])
-
-
-def write(plan: Plan, out: bytearray) -> None:
-    """Append the plan to `out`."""
-    out.append((_SKELETON_CHANGED if plan.skeleton else 0) | (_STRANDS_CHANGED if plan.restructured else 0))
-    if plan.skeleton:
-        _write_edit(plan.skeleton, out)
-    if plan.restructured:
-        write_number(len(plan.strands), out)
-        for strand in plan.strands:
-            write_number(strand.source + 1, out)
-            if strand.source < 0:
-                _write_path(strand.path, out)
-    for strand in plan.strands:
-        write_number(len(strand.regions), out)
-        for region in strand.regions:
-            write_number(region.kept, out)
-            write_number(region.replaced, out)
-            write_number(region.count, out)
-            _write_edit(region.edit, out)
-            for size in region.sizes:
-                write_number(size, out)
-        if strand.regions:
-            out.append(strand.last_count)
-
-
-def _write_edit(edit: Edit, out: bytearray) -> None:
-    write_number(edit.suffix, out)
-    write_number(edit.removed, out)
-    write_number(edit.added, out)
-
-
-def _write_path(path: Path, out: bytearray) -> None:
-    write_number(len(path), out)
-    for key in path:
-        name = key.encode()
-        write_number(len(name), out)
-        out += name
-
-
-def write_number(number: int, out: bytearray) -> None:
-    """Append a number in as many bytes as it needs, 7 bits in each."""
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-
-
-class Reader:
-    """Reads what `write` wrote; whatever else it meets is Corrupt."""
-
-    __slots__ = ("data", "position")
-
-    def __init__(self, data: bytes, position: int = 0) -> None:
-        self.data = data
-        self.position = position
-
-    def number(self) -> int:
-        """The number at the position."""
-        data, position = self.data, self.position
-        try:
-            number = data[position]
-            if number > 0x7F:
-                number &= 0x7F
-                shift = 7
-                while data[position := position + 1] > 0x7F and shift < _SHIFT_MAX:
-                    number |= (data[position] & 0x7F) << shift
-                    shift += 7
-                number |= data[position] << shift
-        except IndexError:
-            raise Corrupt("A difference ends too early") from None
-        self.position = position + 1
-        return number
-
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
-        end = self.position + size
-        if end > len(self.data):
-            raise Corrupt("A difference ends too early")
-        taken = self.data[self.position : end]
-        self.position = end
-        return taken
-
-    def plan(self, lists: int) -> Plan:
-        """The plan at the position; its base has that many strands."""
-        flags = self.number()
-        if flags > (_SKELETON_CHANGED | _STRANDS_CHANGED):
-            raise Corrupt("A difference is of a form that this version does not know")
-        skeleton = self._edit() if flags & _SKELETON_CHANGED else None
-        restructured = bool(flags & _STRANDS_CHANGED)
-        strands = self._strands() if restructured else [StrandPlan(index) for index in range(lists)]
-        for strand in strands:
-            regions = self.number()
-            for _ in range(regions):
-                strand.regions.append(self._region())
-            if regions:
-                strand.last_count = self.number()
-        return Plan(skeleton, strands, restructured)
-
-    def _strands(self) -> list[StrandPlan]:
-        count = self.number()
-        if count > STRANDS_MAX:
-            raise Corrupt("A difference has more lists than a state can have")
-        strands = []
-        for _ in range(count):
-            source = self.number() - 1
-            strands.append(StrandPlan(source, self._path() if source < 0 else ()))
-        if len({strand.source for strand in strands if strand.source >= 0}) < sum(s.source >= 0 for s in strands):
-            raise Corrupt("A difference uses a list of its base twice")
-        return strands
-
-    def _path(self) -> Path:
-        keys = [self.take(self.number()) for _ in range(self.number())]
-        try:
-            return tuple([key.decode() for key in keys])
-        except UnicodeDecodeError:
-            raise Corrupt("A difference names a list in no known encoding") from None
-
-    def _region(self) -> Region:
-        kept, replaced, count = self.number(), self.number(), self.number()
-        edit = self._edit()
-        sizes = [self.number() for _ in range(count - 1)]
-        return Region(kept, replaced, count, sizes, edit)
-
-    def _edit(self) -> Edit:
-        return Edit(self.number(), self.number(), self.number())
 
 
 def apply(plan: Plan, added: Iterator[bytes], base: Image, *, max_bytes: int) -> Image:

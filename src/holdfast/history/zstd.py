@@ -20,8 +20,10 @@ _WINDOW_LOG_MAX = int(zstd.DecompressionParameter.window_log_max)
 _PREFIX_BYTES_MIN = 8  # zstd takes no shorter one
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
-# A prefix as long as this needs long-distance matching: level 1 alone has too small a table to remember its start.
+# From these lengths on only long-distance matching remembers the start: of the prefix, or of the data itself (a sealed
+# segment of large versions that repeat each other).
 _LONG_PREFIX_BYTES = 128 * 1024
+_LONG_DATA_BYTES = 2 * 1024 * 1024
 
 
 def compress(data: bytes, *, prefix: bytes = b"", level: int = 1) -> bytes:
@@ -30,10 +32,8 @@ def compress(data: bytes, *, prefix: bytes = b"", level: int = 1) -> bytes:
     A raw *dictionary* silently stops working above 1 MB; a prefix works as far as the window reaches, so the window
     is made to cover both.
     """
-    if len(prefix) < _PREFIX_BYTES_MIN:
-        return zstd.compress(data, level)[4:]
-    dictionary = zstd.ZstdDict(prefix, is_raw=True).as_prefix
-    if len(prefix) < _LONG_PREFIX_BYTES:
+    dictionary = _prefix(prefix)
+    if len(prefix) < _LONG_PREFIX_BYTES and len(data) < _LONG_DATA_BYTES:
         return zstd.compress(data, level, zstd_dict=dictionary)[4:]
     options = {_LEVEL: level, _LONG_DISTANCE: 1, _WINDOW_LOG: _window_log(len(prefix) + len(data))}
     return zstd.compress(data, options=options, zstd_dict=dictionary)[4:]
@@ -45,8 +45,7 @@ def decompress(frame: bytes, *, size: int, prefix: bytes = b"") -> bytes:
     Raises Corrupt if the frame contains anything else.
     """
     options = {_WINDOW_LOG_MAX: _window_log(len(prefix) + size)}
-    dictionary = zstd.ZstdDict(prefix, is_raw=True).as_prefix if len(prefix) >= _PREFIX_BYTES_MIN else None
-    reader = zstd.ZstdDecompressor(zstd_dict=dictionary, options=options)
+    reader = zstd.ZstdDecompressor(zstd_dict=_prefix(prefix), options=options)
     try:
         data = reader.decompress(_MAGIC + frame, max_length=size)
         if not reader.eof and len(data) == size:
@@ -57,6 +56,10 @@ def decompress(frame: bytes, *, size: int, prefix: bytes = b"") -> bytes:
     if len(data) != size or not reader.eof or reader.unused_data:
         raise Corrupt("A compressed part does not contain what its header declares")
     return data
+
+
+def _prefix(prefix: bytes) -> tuple[zstd.ZstdDict, int] | None:
+    return zstd.ZstdDict(prefix, is_raw=True).as_prefix if len(prefix) >= _PREFIX_BYTES_MIN else None
 
 
 def _window_log(size: int) -> int:

@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import Corrupt, HoldfastError, InvalidArgument
 from holdfast.history import codec, delta, zstd
 from holdfast.history.image import Image
-from holdfast.history.splice import write_number
+from holdfast.history.varint import write_number
 
 source = random.Random(5)
 WORDS = [
@@ -277,3 +277,42 @@ def test_many_tiny_regions_cost_no_more_time_than_their_bytes():
     data = forged(40, 0, 100_000, payload=region * 100_000 + b"\x01", head=0x1A)
     with pytest.raises(Corrupt):
         delta.decode(data, base)
+
+
+# Written once, and readable for ever: not to be renewed when the test fails.
+FIRST = {"turn": 1, "messages": [{"role": "user", "content": f"message {n}"} for n in range(70)]}
+SECOND = {
+    "turn": 2,
+    "messages": [*FIRST["messages"], {"role": "assistant", "content": "an answer, to message 70"}],
+    "memory": {"log": list(range(16))},
+}
+KEYFRAME = bytes.fromhex(
+    "11bd1003000013010001086d65737361676573010000020000aa10f60e06603d071d05008287181eb0271d0ca3202d28034d"
+    "3bd98f418bb458e6610aa83529534a081cbc5a0b0822222222e2ddddddddddffffff6fdbb66db76ddbb69696969696969696"
+    "6989140878776d2070a863d4490e0c6492b28c22416b01201ec9240c299945237090a2d61250a821f8f6ff0cc033aa03118c"
+    "8088f00a243ce80754b5aa5255abc24b2e2e1db594625969a5934aa39452282bfd27c560e2d6feff7f7c1db443bd005a15"
+)
+APPEND = bytes.fromhex(
+    "1a630300132202010002066d656d6f7279036c6f67010101010000310701000001000010102063bd0200740483a47475726e"
+    "02a873d46400a66d656d6f727981a36c6f67d46401a9617373697374616e74b8616e20616e737765722c20746f2020373000"
+    "0102030405060708090a0b0c0d0e0f040044c8f5e924fd8047e038cb71"
+)
+SEGMENT = bytes.fromhex(
+    "210305a0113e3e03000022020001086d657373616765730002066d656d6f7279036c6f67010000020000db10f60e07010000"
+    "0100001010030022130101010101010031000660a0079d070032cb2729902b1dffb32f10b6b5d8c53c8d16897483940d91a5"
+    "5666c64668a79452da79eae8ffffffff9fecbd034b64412101e1c0a08060402000a0c12c4ae3a4f612835b11ce54622ae331"
+    "f51cc25d49babbbbbbbb9999999999777777777755555555553333333333f1f1f1f1f1f1f1f11fdfa1c1695e4d6c92e4b1f5"
+    "587bb870cb21d17a3417459667e2688f8a0909d7a0055928cfc49743b92f0883610ef2228a55a821ecea5163d80eb0334aae"
+    "011124040c890889b0028507fd80084222410542ca2f83604108014000200008b817522e86b4f4c26266c508955e52cca018"
+    "794f1a8b09af9fc32423d2029b528b96ad02"
+)
+
+
+def test_what_was_written_once_is_readable_for_ever():
+    first = delta.decode(KEYFRAME, None)
+    second = delta.decode(APPEND, first)
+    assert (first.decode(), second.decode()) == (FIRST, SECOND)
+    assert first.digest.hex() == "f3258841efb9506ee653d63b7513d42a"
+    assert second.digest.hex() == "ee1f56112ca26d63c72c62877ce371f5"
+    assert (Image.of(FIRST), Image.of(SECOND)) == (first, second)
+    assert delta.unseal_all(SEGMENT, None) == [first, None, second]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.history import patch, zstd
-from holdfast.history.splice import write_number
+from holdfast.history.varint import write_number
 
 
 def heap(size: int, seed: int = 1) -> bytes:
@@ -112,3 +112,8 @@ def test_no_version_is_more_than_six_patches_from_a_whole_one(index):
     assert (base is None) == (index % 64 == 0)
     assert base is None or (index // 64 == base // 64 and base < index)
     assert depth(index) <= 6
+
+
+def test_what_was_written_once_is_readable_for_ever():
+    assert patch.decode(bytes.fromhex("323c203c4d0000186162630100f67443"), b"abcd" * 10) == b"abc" * 20
+    assert patch.decode(bytes.fromhex("3003616263"), None) == b"abc"
