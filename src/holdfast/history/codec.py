@@ -25,11 +25,14 @@ OPTIONS = (
     | ormsgpack.OPT_PASSTHROUGH_TUPLE
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
-# Extension types nest by recursion through C, so a bound on their depth is a bound on the stack. Each of the outer
-# three may hold lists and dicts as deep as ormsgpack takes them; further in, only `CONTAINERS_MAX` deep.
+# Extension types nest by recursion through C, and each holds a copy of what is in it: bounds on both are bounds on the
+# stack and memory that any bytes can take. The outer three may hold lists and dicts as deep as ormsgpack goes, further
+# in it is `CONTAINERS_MAX`; the outer eight may be of any size, further in it is `PAYLOAD_MAX`.
 NESTED_MAX = 48
 CONTAINERS_MAX = 32
-_FREE_LEVELS = 3
+PAYLOAD_MAX = 1 << 20
+_FREE_IN_DEPTH = 3
+_FREE_IN_SIZE = 8
 
 ExtHook = Callable[[int, bytes], Any]
 
@@ -147,7 +150,9 @@ class Level:
         return kind.build(_unpack(payload, 1, self.inner.ext_hook)[0])
 
     def _too_deep(self, payload: bytes) -> bool:
-        if self.depth < _FREE_LEVELS or len(payload.translate(None, _NOT_CONTAINERS)) <= CONTAINERS_MAX:
+        if self.depth >= _FREE_IN_SIZE and len(payload) > PAYLOAD_MAX:
+            return True
+        if self.depth < _FREE_IN_DEPTH or len(payload.translate(None, _NOT_CONTAINERS)) <= CONTAINERS_MAX:
             return False
         try:
             ormsgpack.unpackb(_filler() + payload, ext_hook=_nothing)

@@ -145,3 +145,4 @@ _ONLY_JSON: dict[str, Callable[[str], Any]] = {
     "$bytes": lambda text: base64.b64decode(text, validate=True),
     "$float": float,
 }
+TAGS = frozenset(_ONLY_JSON) | frozenset(BY_KEY)

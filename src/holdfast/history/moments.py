@@ -13,6 +13,7 @@ _Clock = TypeVar("_Clock", datetime, time)
 # The zone's own name comes last, because it may be any text at all.
 _KEY = re.compile(r"[A-Za-z0-9_+\-/]+")
 _MARKS = re.compile(rf"([^\[]*)(?:\[({_KEY.pattern})\])?(\[fold=1\])?(?:\[tz=(.*)\])?", re.DOTALL)
+_UNDER_A_SECOND = re.compile(r".*([+-])00:00:00(\.\d{6})", re.ASCII)
 _DURATION = re.compile(r"(-?\d+)d(\d+)s(\d+)us", re.ASCII)
 
 
@@ -26,7 +27,7 @@ def datetime_text(value: datetime) -> str:
 
 def parse_datetime(text: str) -> datetime:
     iso, key, fold, name = _split(text)
-    value = _with_marks(datetime.fromisoformat(iso), fold, name)
+    value = _with_marks(datetime.fromisoformat(iso), iso, fold, name)
     if key is None:
         return value
     in_zone = value.replace(tzinfo=_zone(key))
@@ -40,7 +41,7 @@ def time_text(value: time) -> str:
 
 def parse_time(text: str) -> time:
     iso, key, fold, name = _split(text)
-    value = _with_marks(time.fromisoformat(iso), fold, name)
+    value = _with_marks(time.fromisoformat(iso), iso, fold, name)
     return value if key is None else value.replace(tzinfo=_zone(key))
 
 
@@ -78,13 +79,14 @@ def _split(text: str) -> tuple[str, str | None, int, str | None]:
     return iso, key, int(fold is not None), name
 
 
-def _with_marks(value: _Clock, fold: int, name: str | None) -> _Clock:
+def _with_marks(value: _Clock, iso: str, fold: int, name: str | None) -> _Clock:
     zone: tzinfo | None = value.tzinfo
+    if (tiny := _UNDER_A_SECOND.fullmatch(iso)) is not None:  # CPython reads such an offset as none at all.
+        zone = timezone(timedelta(seconds=float("".join(tiny.groups()))))
     if name is not None:
-        offset = value.utcoffset()
-        if offset is None:
+        if zone is None:
             raise ValueError("A zone has a name but no offset")
-        zone = timezone(offset, name)
+        zone = timezone(zone.utcoffset(None) or timedelta(0), name)
     return value.replace(tzinfo=zone, fold=fold)
 
 

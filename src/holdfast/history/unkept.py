@@ -20,7 +20,8 @@ def too_deep(path: str) -> UnknownValueType:
     return UnknownValueType(
         f"{_short_path(path)} is nested deeper than can be kept",
         path=path,
-        hint="Lists and dicts may nest 255 deep, and other values 48 deep in each other: flatten it.",
+        hint="Lists and dicts may nest 255 deep; tuples, sets and objects 48 deep in each other, and within 8 of them"
+        " there may be 1 MiB, with lists and dicts 32 deep: flatten it.",
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.errors import Corrupt, InvalidArgument, InvalidImport
 from holdfast.history.jsonform import from_json, to_json
 from holdfast.history.lines import dumps_line, loads_line
-from holdfast.history.records import RECORD_TYPES, Record, StoreEvent, own_fields
+from holdfast.history.records import RECORD_TYPES, Record, StoreEvent
 
 __all__ = ["dumps_line", "from_wire", "loads_line", "to_wire"]
 
@@ -89,8 +89,8 @@ class Column:
 
 def _columns(cls: type[Record]) -> tuple[Column, ...]:
     """A type's fields as a person wants to read them: the number and time, what is its own, what is optional."""
-    own = own_fields(cls)
-    ranked = sorted(fields(cls), key=lambda field: (field.name not in {"seq", "at"}, field.name not in own))
+    common = {field.name for field in fields(Record)} - {"seq", "at"}
+    ranked = sorted(fields(cls), key=lambda field: (field.name not in {"seq", "at"}, field.name in common))
     return tuple(map(_column, ranked))
 
 
