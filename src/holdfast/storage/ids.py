@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
+from base64 import b32decode, b32encode
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing to misread aloud
+_OURS = b"0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing to misread aloud, and it sorts as it counts
+_THEIRS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_TO_OURS = bytes.maketrans(_THEIRS, _OURS)
+_FROM_OURS = bytes(_THEIRS[_OURS.index(byte)] if byte in _OURS else 0 for byte in range(256))
 
 
 def new_id(prefix: str = "chk") -> str:
@@ -19,18 +23,25 @@ def new_id(prefix: str = "chk") -> str:
 
 def id_text(prefix: str, raw: bytes) -> str:
     """Sixteen bytes as `prefix_` and 26 characters."""
-    number = int.from_bytes(raw, "big")
-    return f"{prefix}_" + "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -5, -5))
+    return f"{prefix}_{b32encode(raw)[:26].translate(_TO_OURS).decode()}"
 
 
 def id_bytes(text: str, prefix: str = "chk") -> bytes | None:
     """The sixteen bytes behind an id made by `new_id`, or None for ids of any other shape."""
-    if len(text) != len(prefix) + 27 or not text.startswith(f"{prefix}_"):
+    if len(text) != len(prefix) + 27 or not text.startswith(f"{prefix}_") or not text.isascii():
         return None
-    number = 0
-    for char in text[len(prefix) + 1 :]:
-        digit = _ALPHABET.find(char)
-        if digit < 0:
-            return None
-        number = number << 5 | digit
-    return number.to_bytes(17, "big")[1:] if number < 1 << 128 else None
+    try:
+        raw = b32decode(text[-26:].encode().translate(_FROM_OURS) + b"======")
+    except ValueError:
+        return None
+    return raw if id_text(prefix, raw) == text else None
+
+
+def stored_id(text: str) -> bytes:
+    """How an id is kept in a store: those that `new_id` makes as 16 bytes, all others as text behind a zero byte."""
+    raw = id_bytes(text)
+    return raw if raw is not None and raw[0] else b"\0" + text.encode("utf-8", "surrogatepass")
+
+
+def id_from(stored: bytes) -> str:
+    return id_text("chk", stored) if stored[0] else stored[1:].decode("utf-8", "surrogatepass")

@@ -1,0 +1,194 @@
+"""The sealed cells of a store file: what each holds, and the place that its MAC binds it to."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
+
+from holdfast.errors import Corrupt
+from holdfast.history import codec
+from holdfast.history.checkpoint import Kind
+from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record, from_row, to_row
+from holdfast.storage.authenticity import HASH_BYTES, MAC_BYTES, SEAL_BYTES, Ring, unkeyed_hash
+from holdfast.storage.ids import id_from, stored_id
+from holdfast.storage.rules import Head
+
+KINDS: Final = tuple(Kind)
+KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS, start=1)}
+"""Kinds as they are stored: new ones go last."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentRow:
+    """An agent's row: its head, and where its chains of records and states end."""
+
+    number: int
+    user: int
+    agent_id: str
+    head: Head
+    chain: bytes  # the MAC of its last record: the next one continues it
+    floor_chain: bytes = b""  # the chain's value at head.floor, where erased records ended
+    open_states: int = 0  # states after the last segment
+    state_seq: int = 0  # the position of the newest state, deleted or not
+    origin_number: int = 0  # the number of the agent that this one was forked from
+    erased: bool = False
+
+    def evolve(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreRow:
+    """Agent 0's row: where the store as a whole ends."""
+
+    chain: bytes
+    seq: int = 0
+    commit_number: int = 0
+    heads: int = 0  # the sum of all agents' MACs: a head put back from an older file does not add up
+
+    def evolve(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+
+class Cells:
+    """Packs and unpacks every kind of cell of one store under its key ring."""
+
+    def __init__(self, ring: Ring, store_id: bytes) -> None:
+        self.ring = ring
+        self.store_id = store_id
+
+    # --- agents
+
+    def first_chain(self, agent_id: str, user_id: str) -> bytes:
+        """Where an agent's chain of MACs begins: bound to the store, the agent and its user."""
+        return unkeyed_hash(codec.pack([self.store_id, agent_id, user_id]))
+
+    def pack_agent(self, row: AgentRow) -> bytes:
+        head = row.head
+        values = [
+            row.chain, head.agent_type, head.seq, head.commit_number, head.epoch, head.owner, head.tip_seq, head.tip_id,
+            head.live, row.open_states, row.state_seq, head.runs, head.inbox_last, head.inbox_acknowledged, head.floor,
+            row.floor_chain, head.origin and list(head.origin), row.origin_number, row.erased,
+        ]  # fmt: skip
+        while len(values) > 11 and not values[-1]:
+            values.pop()
+        return self.ring.seal(b"agent", self._agent_place(row.number, row.user, row.agent_id), codec.pack(values))
+
+    def unpack_agent(self, number: int, user: int, agent_id: str, user_id: str, cell: bytes) -> AgentRow:
+        data = self._unseal(b"agent", self._agent_place(number, user, agent_id), cell, "agent", agent_id)
+        values = codec.decode(data)
+        values += [0, 0, 0, 0, b"", None, 0, False][len(values) - 11 :]
+        origin = values[16]
+        head = Head(
+            user_id=user_id, agent_type=values[1], seq=values[2], commit_number=values[3], epoch=values[4],
+            owner=values[5], tip_seq=values[6], tip_id=values[7], live=values[8], runs=values[11],
+            inbox_last=values[12], inbox_acknowledged=values[13], floor=values[14],
+            origin=(origin[0], origin[1]) if origin else None,
+        )  # fmt: skip
+        return AgentRow(
+            number=number, user=user, agent_id=agent_id, head=head, chain=values[0], floor_chain=values[15],
+            open_states=values[9], state_seq=values[10], origin_number=values[17], erased=values[18],
+        )  # fmt: skip
+
+    def _agent_place(self, number: int, user: int, agent_id: str) -> bytes:
+        return codec.pack([self.store_id, number, user, agent_id])
+
+    def pack_store(self, row: StoreRow) -> bytes:
+        values = [row.chain, row.seq, row.commit_number, row.heads.to_bytes(MAC_BYTES, "big")]
+        return self.ring.seal(b"store", self.store_id, codec.pack(values))
+
+    def unpack_store(self, cell: bytes) -> StoreRow:
+        chain, seq, commit_number, heads = codec.decode(self._unseal(b"store", self.store_id, cell, "store head", None))
+        return StoreRow(chain=chain, seq=seq, commit_number=commit_number, heads=int.from_bytes(heads, "big"))
+
+    @staticmethod
+    def share_of_heads(cell: bytes) -> int:
+        """What one agent's row adds to the sum in the store's row."""
+        return int.from_bytes(cell[1:SEAL_BYTES], "big")
+
+    # --- records
+
+    def pack_record(self, key: int, chain: bytes, record: Record, *, commit_number: int, at: datetime) -> tuple[bytes, bytes]:
+        """The cell of a record and the chain's next value."""
+        data = codec.pack([commit_number, (at - _EPOCH) // _MICROSECOND, _compact(to_row(record))])
+        hashed = unkeyed_hash(data)
+        mac = self.ring.mac(b"record", self._record_place(key, chain), hashed)
+        return self.ring.current.to_bytes(1, "big") + mac + hashed + data, mac
+
+    def unpack_record(self, key: int, chain: bytes, cell: bytes, *, agent_id: str, seq: int) -> tuple[Record, int]:
+        """The record and its commit number; `chain` is the MAC of the record before."""
+        hashed, data = cell[SEAL_BYTES : SEAL_BYTES + HASH_BYTES], cell[SEAL_BYTES + HASH_BYTES :]
+        ok = hmac.compare_digest(unkeyed_hash(data), hashed)
+        if ok and self.ring:
+            ok = cell[0] in self.ring and hmac.compare_digest(
+                self.ring.mac(b"record", self._record_place(key, chain), hashed, number=cell[0]), cell[1:SEAL_BYTES]
+            )
+        if not ok:
+            raise Corrupt(f"Record {seq} of agent {agent_id} fails its authentication", agent_id=agent_id, seq=seq)
+        commit_number, at, row = codec.decode(data)
+        return from_row(_expanded(row), seq=seq, at=_EPOCH + timedelta(microseconds=at)), commit_number
+
+    @staticmethod
+    def chain_of(cell: bytes) -> bytes:
+        return cell[1:SEAL_BYTES]
+
+    def _record_place(self, key: int, chain: bytes) -> bytes:
+        return key.to_bytes(8, "big") + chain
+
+    # --- checkpoints and their states
+
+    def pack_checkpoint(self, key: int, user: int, commit_number: int, kind: int, head: bytes) -> bytes:
+        return self.ring.seal(b"checkpoint", self._checkpoint_place(key, user, commit_number, kind), head)
+
+    def unpack_checkpoint(self, key: int, user: int, commit_number: int, kind: int, cell: bytes, *, agent_id: str) -> bytes:
+        place = self._checkpoint_place(key, user, commit_number, kind)
+        return self._unseal(b"checkpoint", place, cell, "checkpoint", agent_id, key)
+
+    def _checkpoint_place(self, key: int, user: int, commit_number: int, kind: int) -> bytes:
+        return self.store_id + b"".join(number.to_bytes(8, "big") for number in (key, user, commit_number, kind))
+
+    def pack_bytes(self, domain: bytes, key: int, base: int | None, data: bytes) -> bytes:
+        """A state, a segment, a snapshot or an inbox message, bound to its key and to what it builds on."""
+        return self.ring.seal(domain, self._place(key, base), data)
+
+    def unpack_bytes(self, domain: bytes, key: int, base: int | None, cell: bytes, *, agent_id: str | None = None) -> bytes:
+        return self._unseal(domain, self._place(key, base), cell, domain.decode(), agent_id, key)
+
+    def _place(self, key: int, base: int | None) -> bytes:
+        return self.store_id + key.to_bytes(8, "big") + (b"" if base is None else base.to_bytes(8, "big"))
+
+    def _unseal(
+        self, domain: bytes, place: bytes, cell: bytes, what: str, agent_id: str | None, key: int | None = None
+    ) -> bytes:
+        data = self.ring.unseal(domain, place, bytes(cell)) if isinstance(cell, bytes) else None
+        if data is None:
+            seq = None if key is None else key & 0xFFFFFFFF
+            where = "" if agent_id is None else f" of agent {agent_id}"
+            at = "" if seq is None else f" at position {seq}"
+            raise Corrupt(f"The {what}{where}{at} fails its authentication", agent_id=agent_id, seq=seq)
+        return data
+
+
+def _compact(row: list[Any]) -> list[Any]:
+    """Most records of a quiet agent are those of its checkpoints: their ids as bytes and their kind as a number."""
+    if row[0] == CheckpointSaved.number:
+        _, common, id_, kind, parent, digest = row
+        return [CheckpointSaved.number, common, stored_id(id_), KIND_NUMBERS[Kind.of(kind)],
+                None if parent is None else stored_id(parent), digest]  # fmt: skip
+    if row[0] == CheckpointDeleted.number:
+        return [row[0], row[1], stored_id(row[2])]
+    return row
+
+
+def _expanded(row: list[Any]) -> list[Any]:
+    if row[0] == CheckpointSaved.number:
+        number, common, id_, kind, parent, digest = row
+        return [number, common, id_from(id_), str(KINDS[kind - 1]), None if parent is None else id_from(parent), digest]
+    if row[0] == CheckpointDeleted.number:
+        return [row[0], row[1], id_from(row[2])]
+    return row

@@ -1,0 +1,364 @@
+"""Carries changes out inside one transaction: first every check and plan, then every write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Corrupt, DuplicateId
+from holdfast.history import codec
+from holdfast.history.checkpoint import Kind
+from holdfast.history.fold import begins, ends, pending
+from holdfast.history.records import CheckpointSaved, Record, Rewind, RlmStart
+from holdfast.storage import rules
+from holdfast.storage.heads import digest_of, pack_head, unpack_head
+from holdfast.storage.ids import stored_id
+from holdfast.storage.protocol import Change, Committed
+from holdfast.storage.rules import Head
+from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
+from holdfast.storage.sqlite.rows import Rows
+from holdfast.storage.sqlite.schema import agent_of, key_of, span
+from holdfast.storage.sqlite.snapshots import Snapshots
+from holdfast.storage.sqlite.states import SEGMENT_STATES, States
+
+if TYPE_CHECKING:
+    import apsw
+
+    from holdfast.history.checkpoint import Checkpoint
+
+log = logging.getLogger("holdfast")
+
+@dataclass(slots=True)
+class Plan:
+    """What one change will write. Making it writes nothing but a number for a new user, so it can still be refused."""
+
+    change: Change
+    row: AgentRow  # after the change
+    is_new: bool
+    records: list[Record] = field(default_factory=list)
+    deleted: list[int] = field(default_factory=list)  # keys of checkpoints
+    checkpoint: Checkpoint | None = None
+    state: bytes | None = None
+    rewinds_to: int | None = None
+
+
+class Ledger:
+    """The write side of a store, on one connection, in one transaction at a time."""
+
+    def __init__(
+        self,
+        db: apsw.Connection,
+        cells: Cells,
+        *,
+        writer: str,
+        alive: Callable[[str], bool],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.db = db
+        self.cells = cells
+        self.rows = Rows(db, cells)
+        self.states = States(db, cells)
+        self.snapshots = Snapshots(db, cells)
+        self.writer = writer
+        self.alive = alive
+        self.now = now
+        self.holds: dict[str, int] = {}  # how many operations of this writer hold an agent
+        self.overfull: set[int] = set()  # agents with segments that are half dead
+        self.freed = False  # whether something was deleted since free space was last looked at
+
+    # --- one commit
+
+    def apply(self, changes: tuple[Change, ...]) -> list[Committed]:
+        """Plans every change, then writes them all. Raises before the first write, or an error of SQLite's."""
+        rules.check_distinct(changes)
+        store = self.rows.store()
+        commit_number = store.commit_number + 1
+        fresh = self.rows.next_agent_number()
+        plans = []
+        for change in changes:
+            plan = self._plan(change, commit_number, fresh)
+            fresh += plan.is_new
+            plans.append(plan)
+        store = store.evolve(commit_number=commit_number)
+        done = []
+        for plan in plans:
+            result, store = self._write(plan, store)
+            done.append(result)
+        self.rows.put_store(store)
+        for change in changes:
+            self._count_hold(change)
+        return done
+
+    def _count_hold(self, change: Change) -> None:
+        """Remembers which agents this writer's operations hold, so that an inner one does not release an outer."""
+        held = self.holds.get(change.agent_id, 0) + (change.hold and change.epoch is None)
+        held -= change.epoch is not None and not change.hold
+        self.holds[change.agent_id] = held
+        if held <= 0:
+            del self.holds[change.agent_id]
+
+    # --- plan
+
+    def _plan(self, change: Change, commit_number: int, fresh: int) -> Plan:
+        found = self.rows.agent(change.agent_id)
+        rules.check_owner(change, found.head if found else None)
+        row = found or self._new_row(change, fresh)
+        head = row.head
+        if change.advances:
+            others = self.holds.get(change.agent_id, 0) - (change.epoch is not None and not change.hold)
+            epoch, owner = rules.claim(change, head, writer=self.writer, joined=others > 0, alive=self.alive)
+            head = head.evolve(epoch=epoch, owner=owner)
+        plan = Plan(change=change, row=row.evolve(head=head), is_new=found is None)
+        deleted = self._live_keys(row.number, change.delete)
+        plan.deleted = list(deleted.values())
+        digest = self._plan_checkpoint(plan, commit_number, deleted)
+        plan.records = rules.records_of(
+            change, plan.row.head, place_of=self.rows.place, deleted=tuple(deleted), digest=digest
+        )
+        return plan
+
+    def _new_row(self, change: Change, number: int) -> AgentRow:
+        origin = rules.origin_of(change, self.rows.place)
+        return AgentRow(
+            number=number,
+            user=self.rows.user_number(change.user_id),
+            agent_id=change.agent_id,
+            head=Head(user_id=change.user_id, agent_type=change.agent_type, origin=origin),
+            chain=self.cells.first_chain(change.agent_id, change.user_id),
+        )
+
+    def _live_keys(self, number: int, ids: tuple[str, ...]) -> dict[str, int]:
+        """Those of the ids that are live checkpoints of this agent, with their keys."""
+        keys = {}
+        for id_ in ids:
+            key = self.rows.key(id_)
+            if key is not None and agent_of(key) == number and self.rows.is_live(key):
+                keys[id_] = key
+        return keys
+
+    def _plan_checkpoint(self, plan: Plan, commit_number: int, deleted: dict[str, int]) -> bytes:
+        change, row = plan.change, plan.row
+        if change.checkpoint is None or change.image is None:
+            return b""
+        id_ = change.checkpoint.id
+        if id_ not in deleted and (there := self.rows.key(id_)) is not None and self.rows.is_live(there):
+            raise DuplicateId(f"There is a checkpoint {id_} already", checkpoint_id=id_, agent_id=change.agent_id)
+        newest = key_of(row.number, row.state_seq) if row.state_seq else None
+        if plan.is_new and change.fork_of is not None:
+            newest = self.rows.key(change.fork_of)
+        plan.state = self.states.encode(newest, change.image)
+        plan.checkpoint = rules.completed(
+            change,
+            change.checkpoint,
+            parent=rules.parent_of(change, row.head),
+            seq=0,
+            commit_number=commit_number,
+        )
+        return digest_of(change.checkpoint, change.image)
+
+    # --- write
+
+    def _write(self, plan: Plan, store: StoreRow) -> tuple[Committed, StoreRow]:
+        change, row = plan.change, plan.row
+        first = row.head.seq + 1
+        row = row.evolve(head=row.head.evolve(commit_number=store.commit_number))
+        row = self._write_records(plan, row, store.commit_number)
+        deleted = self._delete(plan.deleted)
+        row = row.evolve(head=row.head.evolve(live=row.head.live - deleted))
+        for id_, pinned in change.pin.items():
+            self._pin(row, id_, pinned=pinned)
+        checkpoint = None
+        if plan.checkpoint is not None:
+            row, checkpoint = self._write_checkpoint(plan, row)
+        if change.acknowledge is not None:
+            acknowledged = min(max(change.acknowledge, row.head.inbox_acknowledged), row.head.inbox_last)
+            row = row.evolve(head=row.head.evolve(inbox_acknowledged=acknowledged))
+        if change.erase:
+            deleted = row.head.live
+            row = self._erase(row)
+        store = self.rows.put_agent(row, store, is_new=plan.is_new)
+        done = Committed(
+            agent_id=change.agent_id,
+            commit_number=store.commit_number,
+            first_seq=first,
+            last_seq=row.head.seq,
+            epoch=row.head.epoch,
+            checkpoint=checkpoint,
+            deleted=deleted,
+        )
+        return done, store
+
+    def _write_records(self, plan: Plan, row: AgentRow, commit_number: int) -> AgentRow:
+        chain, now = row.chain, self.now()
+        rows: list[tuple[int, bytes]] = []
+        runs = row.head.runs
+        rewound = False
+        for record in plan.records:
+            key = key_of(row.number, record.seq)
+            kept = self.snapshots.put(key, record)
+            cell, chain = self.cells.pack_record(key, chain, kept, commit_number=commit_number, at=record.at or now)
+            rows.append((key, cell))
+            runs += isinstance(record, RlmStart)
+            rewound = rewound or isinstance(record, Rewind)
+        if rows:
+            self.db.executemany("INSERT INTO records (key, body) VALUES (?, ?)", rows)
+            row = row.evolve(chain=chain, head=row.head.evolve(seq=plan.records[-1].seq, runs=runs))
+            self._follow_pending(plan.records, row, rewound=rewound)
+        return row
+
+    def _follow_pending(self, records: list[Record], row: AgentRow, *, rewound: bool) -> None:
+        if rewound:
+            self._pending_again(records, row)
+            return
+        for record in records:
+            if begun := begins(record):
+                self.db.execute(
+                    "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
+                    (key_of(row.number, record.seq), begun.what, begun.name),
+                )
+            elif ended := ends(record):
+                first, last = span(row.number)
+                self.db.execute(
+                    "DELETE FROM pending WHERE key BETWEEN ? AND ? AND what = ? AND name = ?", (first, last, *ended)
+                )
+
+    def _pending_again(self, records: list[Record], row: AgentRow) -> None:
+        """After a rewind: what is pending is a fold over the live path, which only runs make worth reading."""
+        first, last = span(row.number)
+        if row.head.runs == 0 and self.db.execute(
+            "SELECT 1 FROM pending WHERE key BETWEEN ? AND ?", (first, last)
+        ).fetchone() is None and not any(begins(record) for record in records):
+            return
+        self.db.execute("DELETE FROM pending WHERE key BETWEEN ? AND ?", (first, last))
+        for begun in pending(self.rows.records(row)):
+            self.db.execute(
+                "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
+                (key_of(row.number, begun.seq), begun.what, begun.name),
+            )
+
+    def _write_checkpoint(self, plan: Plan, row: AgentRow) -> tuple[AgentRow, Checkpoint]:
+        assert plan.checkpoint is not None and plan.state is not None and plan.change.image is not None
+        seq = next(r.seq for r in reversed(plan.records) if isinstance(r, CheckpointSaved))
+        checkpoint = plan.checkpoint.evolve(position=seq)
+        key = key_of(row.number, seq)
+        kind = KIND_NUMBERS[Kind.of(checkpoint.kind)]
+        head = self.cells.pack_checkpoint(key, row.user, checkpoint.commit_number, kind, pack_head(checkpoint))
+        self.db.execute(
+            "INSERT INTO checkpoints (key, user, commit_number, kind, head, state) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                key,
+                row.user,
+                checkpoint.commit_number,
+                kind,
+                head,
+                self.cells.pack_bytes(b"state", key, None, plan.state),
+            ),
+        )
+        self.db.execute("REPLACE INTO ids (id, key) VALUES (?, ?)", (stored_id(checkpoint.id), key))
+        if checkpoint.group_id is not None:
+            self.db.execute("INSERT INTO groups (id, key) VALUES (?, ?)", (stored_id(checkpoint.group_id), key))
+        if plan.is_new and plan.change.fork_of is not None:
+            base = self.rows.key(plan.change.fork_of)
+            self.db.execute("INSERT INTO forks (key, base) VALUES (?, ?)", (row.number, base))
+        self.states.newest.put(key, plan.change.image)
+        if row.state_seq:
+            self.states.newest.drop(key_of(row.number, row.state_seq))
+        head_now = row.head.evolve(
+            tip_seq=seq, tip_id=checkpoint.id, live=row.head.live + 1, agent_type=checkpoint.agent_type
+        )
+        row = row.evolve(head=head_now, state_seq=seq, open_states=row.open_states + 1, erased=False)
+        if row.open_states >= SEGMENT_STATES:
+            row = self._seal(row)
+        return row, checkpoint
+
+    def _seal(self, row: AgentRow) -> AgentRow:
+        """Moves the open states into a segment. A damaged one among them must not keep the agent from being saved."""
+        try:
+            self.states.seal_open(row.number)
+        except Corrupt as error:
+            log.warning("The states of agent %s can't be sealed: %s", row.agent_id, error)
+        return row.evolve(open_states=0)
+
+    # --- deletions
+
+    def _delete(self, keys: list[int]) -> int:
+        for key in keys:
+            if self.states.delete(key):
+                self.overfull.add(agent_of(key))
+            self.db.execute("DELETE FROM groups WHERE key = ?", (key,))
+            self.freed = True
+        return len(keys)
+
+    def _pin(self, row: AgentRow, id_: str, *, pinned: bool) -> None:
+        key = self._live_keys(row.number, (id_,)).get(id_)
+        if key is None:
+            return
+        user, commit_number, kind, cell = self.db.execute(
+            "SELECT user, commit_number, kind, head FROM checkpoints WHERE key = ?", (key,)
+        ).fetchone()
+        data = self.cells.unpack_checkpoint(key, user, commit_number, kind, cell, agent_id=row.agent_id)
+        known = unpack_head(data, id=id_, agent_id=row.agent_id)
+        head = pack_head(known.evolve(pinned=pinned))
+        sealed = self.cells.pack_checkpoint(key, user, commit_number, kind, head)
+        self.db.execute("UPDATE checkpoints SET head = ? WHERE key = ?", (sealed, key))
+
+    def _erase(self, row: AgentRow) -> AgentRow:
+        """Removes everything of an agent but its row, which stays as the signed tombstone: id, user and numbers."""
+        self.states.release(row.number)
+        bounds = span(row.number)
+        for table in ("records", "checkpoints", "segments", "snapshots", "pending", "inbox"):
+            self.db.execute(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", bounds)  # noqa: S608 - our own names
+        self.db.execute("DELETE FROM ids WHERE key BETWEEN ? AND ?", bounds)
+        self.db.execute("DELETE FROM groups WHERE key BETWEEN ? AND ?", bounds)
+        head = row.head.evolve(
+            floor=row.head.seq, live=0, runs=0, tip_seq=0, tip_id=None, owner=None, origin=None,
+            inbox_acknowledged=row.head.inbox_last,
+        )  # fmt: skip
+        return row.evolve(
+            head=head, floor_chain=row.chain, open_states=0, state_seq=0, origin_number=0, erased=True
+        )
+
+
+    # --- inbox
+
+    def send(self, agent_id: str, user_id: str, content: object, *, sender: str) -> int:
+        """Puts a message into an agent's inbox. It advances nobody, so it needs no ownership."""
+        change = Change(agent_id=agent_id, user_id=user_id)
+        found = self.rows.agent(agent_id)
+        rules.check_owner(change, found.head if found else None)
+        row = found or self._new_row(change, self.rows.next_agent_number())
+        number = row.head.inbox_last + 1
+        key = key_of(row.number, number)
+        body = codec.pack([sender, content, self.now()])
+        self.db.execute(
+            "INSERT INTO inbox (key, body) VALUES (?, ?)", (key, self.cells.pack_bytes(b"inbox", key, None, body))
+        )
+        row = row.evolve(head=row.head.evolve(inbox_last=number))
+        store = self.rows.store()
+        store = store.evolve(commit_number=store.commit_number + 1)
+        self.rows.put_store(self.rows.put_agent(row, store, is_new=found is None))
+        return number
+
+    # --- housekeeping
+
+    def compact(self, number: int) -> None:
+        """Erases what deleted checkpoints of this agent left behind."""
+        row = self.rows.agent_numbered(number)
+        open_states, state_seq = self.states.compact(number)
+        row = row.evolve(open_states=open_states, state_seq=state_seq)
+        self.rows.put_store(self.rows.put_agent(row, self.rows.store(), is_new=False))
+        self.overfull.discard(number)
+        self.freed = True
+
+    def compact_one(self) -> None:
+        self.compact(next(iter(self.overfull)))
+
+    def with_leftovers(self) -> list[int]:
+        """The numbers of the agents in whose segments or open states something deleted remains."""
+        found = self.db.execute(
+            "SELECT key FROM segments WHERE dead > 0 UNION ALL SELECT key FROM checkpoints WHERE head IS NULL"
+        ).fetchall()
+        return sorted({agent_of(key) for (key,) in found})

@@ -1,0 +1,92 @@
+"""The two locks of a store: who is alive (a locked file for each writer), and whose turn it is to write."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+class TurnLock:
+    """The lock file around write transactions. The kernel queues those who wait, which SQLite's own lock does not.
+
+    It is a file of its own: POSIX drops SQLite's locks when any descriptor of the database is closed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class Presence:
+    """A writer's sign of life: a file of its own that the kernel unlocks when the process dies, however it dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writer = secrets.token_hex(6)
+        self._descriptor: int | None = None
+
+    def appear(self) -> None:
+        """Takes this writer's lock. To be called in turn (under the `TurnLock`), so that nobody probes half of it."""
+        self.folder.mkdir(exist_ok=True)
+        self._descriptor = os.open(self.folder / self.writer, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def vanish(self) -> None:
+        if self._descriptor is None:
+            return
+        (self.folder / self.writer).unlink(missing_ok=True)
+        os.close(self._descriptor)
+        self._descriptor = None
+        with suppress(OSError):  # others are still there, or the folder is gone
+            self.folder.rmdir()
+
+    def drop_in_child(self) -> None:
+        """After fork(): the child's copy of the descriptor would keep a dead parent looking alive."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def alive(self, writer: str) -> bool:
+        """Whether this writer's process lives. A dead one's file is removed."""
+        return writer == self.writer or is_alive(self.folder, writer)
+
+    def others_alive(self) -> bool:
+        try:
+            names = [entry.name for entry in os.scandir(self.folder)]
+        except FileNotFoundError:
+            return False
+        return any([self.alive(name) for name in names if name != self.writer])  # a list: sweep all the dead
+
+
+def is_alive(folder: Path, writer: str, *, sweep: bool = True) -> bool:
+    """Whether the lock on a writer's file is held; `sweep` removes the file of a dead one."""
+    path = folder / writer
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        if sweep:
+            path.unlink(missing_ok=True)
+        return False
+    finally:
+        os.close(descriptor)

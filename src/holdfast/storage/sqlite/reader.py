@@ -1,0 +1,249 @@
+"""The read side of a store: every answer is authenticated before it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import Corrupt
+from holdfast.history import codec
+from holdfast.history.checkpoint import Checkpoint, Kind
+from holdfast.history.image import Image
+from holdfast.history.records import CheckpointSaved, Record
+from holdfast.storage.heads import digest_of, unpack_head
+from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
+from holdfast.storage.ids import stored_id
+from holdfast.storage.sqlite.cells import KIND_NUMBERS
+from holdfast.storage.sqlite.rows import Rows, untext
+from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
+from holdfast.storage.sqlite.states import States
+
+if TYPE_CHECKING:
+    import apsw
+
+    from holdfast.storage.sqlite.cells import AgentRow, Cells
+
+_COLUMNS = "c.key, c.user, c.commit_number, c.kind, c.head"
+
+
+class Reader:
+    """Answers questions through one connection, each inside one read transaction that the caller holds."""
+
+    def __init__(self, db: apsw.Connection, cells: Cells, alive: Callable[[str], bool]) -> None:
+        self.db = db
+        self.cells = cells
+        self.alive = alive
+        self.rows = Rows(db, cells)
+        self.counted: dict[tuple[str, str | None], int] = {}  # scope → the commit at which its count was right
+
+    # --- histories
+
+    def read(self, agent_id: str, after: int, limit: int | None) -> list[Record]:
+        row = self.rows.agent(agent_id)
+        if row is None:
+            return []
+        snapshots = self.rows.snapshots()
+        return [
+            snapshots.filled(key_of(row.number, record.seq), record)
+            for record in self.rows.records(row, after=after, limit=limit)
+        ]
+
+    # --- checkpoints
+
+    def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
+        found = self._find(checkpoint_id)
+        if found is None or found[1] is None:
+            return None
+        row, checkpoint, record = found
+        assert checkpoint is not None
+        try:
+            image = States(self.db, self.cells).load(key_of(row.number, checkpoint.position))
+        except (Corrupt, KeyError) as error:
+            raise _damaged(checkpoint, str(error)) from error
+        if digest_of(checkpoint, image) != record.digest:
+            raise _damaged(checkpoint, "its content is not what its record says")
+        return checkpoint, image
+
+    def position(self, checkpoint_id: str) -> Checkpoint | None:
+        found = self._find(checkpoint_id)
+        if found is None:
+            return None
+        row, checkpoint, record = found
+        return checkpoint if checkpoint is not None else self._gap(row, record)
+
+    def _find(self, checkpoint_id: str) -> tuple[AgentRow, Checkpoint | None, CheckpointSaved] | None:
+        key = self.rows.key(checkpoint_id)
+        if key is None:
+            return None
+        row = self.rows.agent_numbered(agent_of(key))
+        record, commit_number = self.rows.saved(row, seq_of(key), checkpoint_id=checkpoint_id)
+        found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()  # noqa: S608
+        if found is None or found[4] is None:
+            return row, None, record
+        return row, self._listed(row, found, record, commit_number), record
+
+    def _gap(self, row: AgentRow, record: CheckpointSaved) -> Checkpoint:
+        """What is left of a deleted checkpoint: where it was."""
+        return Checkpoint(
+            id=record.id, agent_id=row.agent_id, agent_type=row.head.agent_type, user_id=row.head.user_id,
+            kind=Kind.of(record.kind), parent_checkpoint_id=record.parent, position=record.seq,
+            timestamp=record.at or datetime.fromtimestamp(0, UTC), deleted=True,
+        )  # fmt: skip
+
+    def _listed(
+        self, row: AgentRow, found: tuple[int, int, int, int, bytes], record: CheckpointSaved, commit_number: int
+    ) -> Checkpoint:
+        key, user, number, kind, cell = found
+        data = self.cells.unpack_checkpoint(key, user, number, kind, cell, agent_id=row.agent_id)
+        if number != commit_number or KIND_NUMBERS[Kind.of(record.kind)] != kind or user != row.user:
+            raise Corrupt(
+                f"The row of checkpoint {record.id} does not belong to its record",
+                checkpoint_id=record.id, agent_id=row.agent_id, seq=record.seq,
+            )  # fmt: skip
+        return unpack_head(
+            data, id=record.id, agent_id=row.agent_id, user_id=row.head.user_id, kind=Kind.of(record.kind),
+            parent_checkpoint_id=record.parent, position=record.seq, commit_number=commit_number, state=None,
+        )  # fmt: skip
+
+    def list(self, query: Query) -> list[Checkpoint]:
+        """The checkpoints asked for. A listing that lacks one is Corrupt, not short."""
+        limit = -1 if query.limit is None else query.limit
+        kinds = [KIND_NUMBERS[Kind.of(kind)] for kind in query.kinds]
+        among = f" AND c.kind IN ({','.join(map(str, kinds))})" if kinds else ""
+        order = "ASC" if query.oldest_first else "DESC"
+        if query.agent_id is not None:
+            row = self.rows.agent(query.agent_id)
+            if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
+                return []
+            self._check_count("agent", query.agent_id, [row])
+            where, bounds, by = "c.key BETWEEN ? AND ?", span(row.number), "c.key"
+        elif query.user_id is not None:
+            users = self.rows.users(query.user_id)
+            if not users:
+                return []
+            self._check_count("user", query.user_id, None)
+            where, bounds, by = "c.user = ?", (users[0],), "c.commit_number"
+        else:
+            self._check_count("store", None, None)
+            where, bounds, by = "1", (), "c.commit_number"
+        tie = "" if by == "c.key" else f", c.key {order}"
+        found = self.db.execute(
+            f"SELECT {_COLUMNS} FROM checkpoints c WHERE {where} AND c.head IS NOT NULL{among}"  # noqa: S608
+            f" ORDER BY {by} {order}{tie} LIMIT ? OFFSET ?",
+            (*bounds, limit, query.offset),
+        ).fetchall()
+        return list(self._authentic(found))
+
+    def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterable[Checkpoint]:
+        owners: dict[int, AgentRow] = {}
+        for item in found:
+            number = agent_of(item[0])
+            row = owners.get(number) or owners.setdefault(number, self.rows.agent_numbered(number))
+            record, commit_number = self.rows.saved(row, seq_of(item[0]))
+            yield self._listed(row, item, record, commit_number)
+
+    def _check_count(self, scope: str, name: str | None, rows: list[AgentRow] | None) -> None:
+        """Holds the index against the authenticated counts, once for each state of the store.
+
+        Counting a million entries takes longer than listing fifty, so a scope whose count was right is counted
+        again only after another commit.
+        """
+        now = self.rows.store().commit_number
+        if self.counted.get((scope, name)) == now:
+            return
+        if rows is None:
+            rows = list(self.rows.agents(name))
+        expected = sum([row.head.live for row in rows])
+        if scope == "agent":
+            bounds: tuple[Any, ...] = span(rows[0].number)
+            where = "key BETWEEN ? AND ?"
+        elif scope == "user":
+            where, bounds = "user = ?", (self.rows.users(name or "")[0],)
+        else:
+            where, bounds = "1", ()
+        [(count,)] = self.db.execute(
+            f"SELECT count(*) FROM checkpoints WHERE {where} AND head IS NOT NULL", bounds  # noqa: S608
+        ).fetchall()
+        if count != expected:
+            whose = "the store" if name is None else f"{scope} {name}"
+            raise Corrupt(f"The listing of {whose} has {count} checkpoints, but there must be {expected}", **{
+                f"{scope}_id": name
+            })
+        self.counted[scope, name] = now
+
+    # --- the rest
+
+    def agents(self, user_id: str | None) -> list[AgentInfo]:
+        return [self._info(row) for row in self.rows.agents(user_id) if not row.erased]
+
+    def agent(self, agent_id: str) -> AgentInfo | None:
+        row = self.rows.agent(agent_id)
+        return None if row is None or row.erased else self._info(row)
+
+    def _info(self, row: AgentRow) -> AgentInfo:
+        head = row.head
+        return AgentInfo(
+            agent_id=row.agent_id, user_id=head.user_id, agent_type=head.agent_type, last_seq=head.seq,
+            commit_number=head.commit_number, epoch=head.epoch, owner=head.owner,
+            owner_alive=head.owner is not None and self.alive(head.owner), checkpoints=head.live, tip=head.tip_id,
+            forked_from=head.origin, inbox_last=head.inbox_last, inbox_acknowledged=head.inbox_acknowledged,
+        )  # fmt: skip
+
+    def group(self, group_id: str) -> list[str]:
+        ids = []
+        for (key,) in self.db.execute("SELECT key FROM groups WHERE id = ? ORDER BY key", (stored_id(group_id),)).fetchall():
+            row = self.rows.agent_numbered(agent_of(key))
+            ids.append(self.rows.saved(row, seq_of(key))[0].id)
+        return ids
+
+    def pending(self, what: str, user_id: str | None, agent_id: str | None) -> list[Pending]:
+        query, arguments = "SELECT key, name FROM pending WHERE what = ?", [what]
+        row = None if agent_id is None else self.rows.agent(agent_id)
+        if agent_id is not None:
+            if row is None:
+                return []
+            query += f" AND key BETWEEN {span(row.number)[0]} AND {span(row.number)[1]}"
+        result = []
+        for key, name in self.db.execute(query + " ORDER BY key", arguments).fetchall():
+            row = self.rows.agent_numbered(agent_of(key))
+            head = row.head
+            if user_id is not None and head.user_id != user_id:
+                continue
+            alive = head.owner is not None and self.alive(head.owner)
+            result.append(
+                Pending(
+                    what=what, name=untext(name), agent_id=row.agent_id, user_id=head.user_id, seq=seq_of(key), owner_alive=alive
+                )
+            )
+        return result
+
+    def inbox(self, agent_id: str, limit: int) -> list[InboxMessage]:
+        row = self.rows.agent(agent_id)
+        if row is None:
+            return []
+        messages = []
+        expected = row.head.inbox_acknowledged + 1
+        for key, cell in self.db.execute(
+            "SELECT key, body FROM inbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
+            (key_of(row.number, expected), key_of(row.number, row.head.inbox_last), limit),
+        ).fetchall():
+            if seq_of(key) != expected:
+                break
+            messages.append(unpack_message(self.cells, key, cell, agent_id))
+            expected += 1
+        if len(messages) < limit and expected <= row.head.inbox_last:
+            raise Corrupt(f"Message {expected} of agent {agent_id} is missing", agent_id=agent_id, seq=expected)
+        return messages
+
+
+def unpack_message(cells: Cells, key: int, cell: bytes, agent_id: str) -> InboxMessage:
+    sender, content, at = codec.decode(cells.unpack_bytes(b"inbox", key, None, cell, agent_id=agent_id))
+    return InboxMessage(number=seq_of(key), sender=sender, content=content, at=at)
+
+
+def _damaged(checkpoint: Checkpoint, reason: str) -> Corrupt:
+    return Corrupt(
+        f"Checkpoint {checkpoint.id} of agent {checkpoint.agent_id} is damaged: {reason}",
+        checkpoint_id=checkpoint.id, agent_id=checkpoint.agent_id, seq=checkpoint.position,
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""The reading thread of a storage object: each answer from one consistent moment of the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import apsw
+
+from holdfast.errors import Closed, HoldfastError
+from holdfast.storage import keys
+from holdfast.storage.authenticity import Ring
+from holdfast.storage.sqlite import failures, lifetime, locks, opening
+from holdfast.storage.sqlite.cells import Cells
+from holdfast.storage.sqlite.reader import Reader
+from holdfast.storage.sqlite.session import Settings, check_keys
+from holdfast.storage.sqlite.worker import Job, Worker
+
+T = TypeVar("T")
+
+
+class ReadSide:
+    """Owns a connection that only reads; opens it at the first job."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.activity = threading.Lock()
+        self.reader: Reader | None = None
+        self._log_waited = False
+        self._worker = Worker("holdfast-reader", self._serve)
+
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        result: T = await self._worker.do(work)
+        return result
+
+    async def close(self) -> None:
+        if self.reader is not None:
+            await self._worker.do(None)  # type: ignore[arg-type]
+        self._worker.stop()
+
+    def close_now(self) -> None:
+        if self.reader is not None:
+            self._worker.do_blocking(None, seconds_max=5)  # type: ignore[arg-type]
+        self._worker.stop()
+
+    # --- on the reading thread
+
+    def _serve(self, jobs: list[Job]) -> None:
+        with self.activity:
+            for job in jobs:
+                if job.work is None:
+                    self._let_go()
+                    continue
+                try:
+                    job.result = self._answer(job.work)
+                except apsw.Error as error:
+                    job.error = failures.translated(error, str(self.settings.path))
+                    self._let_go()
+                except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the job
+                    job.error = error
+
+    def _answer(self, work: Callable[[Reader], T]) -> T:
+        """Asks; when a writer appeared beside a file that was read as it lay, asks again properly."""
+        for _ in range(3):
+            reader = self._opened()
+            changed = False
+            try:
+                reader.db.execute("BEGIN")
+                try:
+                    return work(reader)
+                finally:
+                    changed = self._changed()
+                    reader.db.execute("ROLLBACK")
+            except (apsw.Error, HoldfastError):
+                if not changed:
+                    raise
+            finally:
+                if changed:
+                    self._let_go()
+        raise Closed(f"{self.settings.path} keeps changing under a read-only reader", path=str(self.settings.path))
+
+    def _changed(self) -> bool:
+        return self.settings.read_only and opening.log_waits(self.settings.path) != self._log_waited
+
+    def _opened(self) -> Reader:
+        if self.reader is not None and not self._changed():
+            return self.reader
+        self._let_go()
+        path = self.settings.path
+        lifetime.check_file(path, allow_network=self.settings.allow_network, must_exist=True)
+        ring = keys.explicit_ring(self.settings.key) or keys.read_ring(keys.key_path(path))
+        self._log_waited = opening.log_waits(path)
+        if self.settings.read_only or not ring:
+            db = opening.connect_read_only(path, vfs=self.settings.vfs)
+        else:
+            db = opening.connect_reader(path, vfs=self.settings.vfs)
+        try:
+            store_id = check_keys(db, ring, path)
+        except BaseException:
+            db.close()
+            raise
+        lifetime.opened(path)
+        alive = partial(locks.is_alive, self.settings.beside(".writers"), sweep=False)
+        self.reader = Reader(db, Cells(ring or Ring({}), store_id), alive)
+        return self.reader
+
+    def _let_go(self) -> None:
+        if self.reader is not None:
+            self.reader.db.close()
+            lifetime.closed(self.settings.path)
+            self.reader = None
+
+    def forget_in_child(self) -> list[Any]:
+        kept = [] if self.reader is None else [self.reader.db]
+        self.reader = None
+        self.activity = threading.Lock()
+        self._worker = Worker("holdfast-reader", self._serve)
+        return kept

@@ -1,0 +1,207 @@
+"""The rows of a store file as values: agents, records, checkpoints' places. Reads for everybody, writes for the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Corrupt
+from holdfast.history.records import CheckpointSaved, Record
+from holdfast.storage.authenticity import MAC_BYTES
+from holdfast.storage.ids import stored_id
+from holdfast.storage.rules import Place
+from holdfast.storage.sqlite.schema import STORE, agent_of, key_of, seq_of
+from holdfast.storage.sqlite.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    import apsw
+
+    from holdfast.storage.sqlite.cells import AgentRow, Cells, StoreRow
+
+_SUM = 1 << 8 * MAC_BYTES
+
+
+class Rows:
+    """One connection's view of the tables; whoever calls holds the transaction."""
+
+    def __init__(self, db: apsw.Connection, cells: Cells) -> None:
+        self.db = db
+        self.cells = cells
+        self._shares: dict[int, int] = {}  # what the rows just read add to the sum of heads
+
+    # --- the store and its agents
+
+    def store(self) -> StoreRow:
+        row = self.db.execute("SELECT head FROM agents WHERE number = ?", (STORE,)).fetchone()
+        if row is None:
+            raise Corrupt("The store has no head: its first row is missing")
+        return self.cells.unpack_store(row[0])
+
+    def put_store(self, store: StoreRow) -> None:
+        self.db.execute("UPDATE agents SET head = ? WHERE number = ?", (self.cells.pack_store(store), STORE))
+
+    def agent(self, agent_id: str) -> AgentRow | None:
+        """The row of this agent, erased ones included."""
+        row = self.db.execute(
+            "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
+            " WHERE a.id = ? AND a.number > 0",
+            (_text(agent_id),),
+        ).fetchone()
+        return None if row is None else self._opened(row)
+
+    def agent_numbered(self, number: int) -> AgentRow:
+        row = self.db.execute(
+            "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
+            " WHERE a.number = ?",
+            (number,),
+        ).fetchone()
+        if row is None:
+            raise Corrupt(f"Agent number {number} has rows but no head")
+        return self._opened(row)
+
+    def agents(self, user_id: str | None) -> Iterator[AgentRow]:
+        where, arguments = "a.number > 0", ()
+        if user_id is not None:
+            where, arguments = "a.number > 0 AND u.id = ?", (_text(user_id),)
+        for row in self.db.execute(
+            "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
+            f" WHERE {where} ORDER BY a.number",  # noqa: S608 - one of two texts of our own
+            arguments,
+        ).fetchall():
+            yield self._opened(row)
+
+    def _opened(self, row: tuple[int, int, str, str | None, bytes]) -> AgentRow:
+        number, user, agent_id, user_id, cell = row
+        if user_id is None:
+            raise Corrupt(f"The user of agent {untext(agent_id)} is missing", agent_id=untext(agent_id))
+        opened = self.cells.unpack_agent(number, user, untext(agent_id), untext(user_id), cell)
+        self._shares[number] = self.cells.share_of_heads(cell)
+        return opened
+
+    def put_agent(self, row: AgentRow, store: StoreRow, *, is_new: bool) -> StoreRow:
+        """Writes the agent's row and returns the store's head with its sum adjusted."""
+        cell = self.cells.pack_agent(row)
+        if is_new:
+            self.db.execute(
+                "INSERT INTO agents (number, id, user, head) VALUES (?, ?, ?, ?)",
+                (row.number, _text(row.agent_id), row.user, cell),
+            )
+            before = 0
+        else:
+            self.db.execute("UPDATE agents SET head = ? WHERE number = ?", (cell, row.number))
+            before = self._shares[row.number]
+        share = self._shares[row.number] = self.cells.share_of_heads(cell)
+        return store.evolve(heads=(store.heads - before + share) % _SUM)
+
+    def next_agent_number(self) -> int:
+        [(number,)] = self.db.execute("SELECT max(number) FROM agents").fetchall()
+        return int(number) + 1
+
+    def user_number(self, user_id: str) -> int:
+        """The number of this user; a new one gets the next."""
+        row = self.db.execute("SELECT number FROM users WHERE id = ?", (_text(user_id),)).fetchone()
+        if row is None:
+            row = self.db.execute("INSERT INTO users (id) VALUES (?) RETURNING number", (_text(user_id),)).fetchall()[0]
+        return int(row[0])
+
+    def users(self, user_id: str) -> list[int]:
+        """The number of this user, or nothing when it is unknown."""
+        return [number for (number,) in self.db.execute("SELECT number FROM users WHERE id = ?", (_text(user_id),))]
+
+    # --- records
+
+    def records(self, row: AgentRow, *, after: int = 0, limit: int | None = None) -> list[Record]:
+        """The agent's own records in order, each checked against the one before; the last one must be the head's."""
+        first = max(after, row.head.floor)
+        chain = self.chain_at(row, first)
+        records: list[Record] = []
+        expected = first + 1
+        for key, cell in self.db.execute(
+            "SELECT key, body FROM records WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+            (key_of(row.number, first), key_of(row.number, row.head.seq), -1 if limit is None else limit),
+        ).fetchall():
+            if seq_of(key) != expected:
+                break
+            record, _ = self.cells.unpack_record(key, chain, cell, agent_id=row.agent_id, seq=expected)
+            records.append(record)
+            chain = self.cells.chain_of(cell)
+            expected += 1
+        complete = limit is not None and len(records) == limit
+        if not complete and (expected != row.head.seq + 1 and expected <= row.head.seq):
+            raise Corrupt(
+                f"Record {expected} of agent {row.agent_id} is missing", agent_id=row.agent_id, seq=expected
+            )
+        if expected == row.head.seq + 1 and records and chain != row.chain:
+            raise Corrupt(
+                f"The history of agent {row.agent_id} does not end as its head says",
+                agent_id=row.agent_id,
+                seq=row.head.seq,
+            )
+        return records
+
+    def record(self, row: AgentRow, seq: int) -> tuple[Record, int]:
+        """One record and its commit number, checked against the one before."""
+        key = key_of(row.number, seq)
+        found = self.db.execute("SELECT body FROM records WHERE key = ?", (key,)).fetchone()
+        if found is None:
+            raise Corrupt(f"Record {seq} of agent {row.agent_id} is missing", agent_id=row.agent_id, seq=seq)
+        return self.cells.unpack_record(key, self.chain_at(row, seq - 1), found[0], agent_id=row.agent_id, seq=seq)
+
+    def chain_at(self, row: AgentRow, seq: int) -> bytes:
+        """The chain's value after the record at this position."""
+        if seq == row.head.floor:
+            return row.floor_chain if row.head.floor else self.cells.first_chain(row.agent_id, row.head.user_id)
+        found = self.db.execute("SELECT substr(body, 1, 17) FROM records WHERE key = ?", (key_of(row.number, seq),)).fetchone()
+        if found is None:
+            raise Corrupt(f"Record {seq} of agent {row.agent_id} is missing", agent_id=row.agent_id, seq=seq)
+        return self.cells.chain_of(found[0])
+
+    # --- checkpoints
+
+    def key(self, checkpoint_id: str) -> int | None:
+        """The key of the record of this checkpoint, deleted or not."""
+        row = self.db.execute("SELECT key FROM ids WHERE id = ?", (stored_id(checkpoint_id),)).fetchone()
+        return None if row is None else int(row[0])
+
+    def is_live(self, key: int) -> bool:
+        return bool(
+            self.db.execute("SELECT 1 FROM checkpoints WHERE key = ? AND head IS NOT NULL", (key,)).fetchone()
+        )
+
+    def place(self, checkpoint_id: str) -> Place | None:
+        key = self.key(checkpoint_id)
+        if key is None:
+            return None
+        row = self.db.execute("SELECT id FROM agents WHERE number = ?", (agent_of(key),)).fetchone()
+        return None if row is None else Place(untext(row[0]), seq_of(key))
+
+    def saved(self, row: AgentRow, seq: int, *, checkpoint_id: str | None = None) -> tuple[CheckpointSaved, int]:
+        """The record of a checkpoint at this position, and its commit number."""
+        record, commit_number = self.record(row, seq)
+        if not isinstance(record, CheckpointSaved) or (checkpoint_id is not None and record.id != checkpoint_id):
+            raise Corrupt(
+                f"Record {seq} of agent {row.agent_id} is not that of checkpoint {checkpoint_id}",
+                agent_id=row.agent_id,
+                seq=seq,
+                checkpoint_id=checkpoint_id,
+            )
+        return record, commit_number
+
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.db, self.cells)
+
+
+def _text(text: str) -> str | bytes:
+    """Text as SQLite can hold it: a NUL or a lone surrogate makes it bytes."""
+    if "\0" not in text:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return text.encode("utf-8", "surrogatepass")
+
+
+def untext(stored: str | bytes) -> str:
+    return stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored

@@ -1,0 +1,186 @@
+"""An open store: its connection, key ring and locks, from the first writer's precautions to the last one's clean-up."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import apsw
+
+from holdfast.errors import KeyMissing, Unopenable, WrongKey
+from holdfast.history.records import StoreEvent
+from holdfast.storage import keys
+from holdfast.storage.authenticity import Ring
+from holdfast.storage.sqlite import opening
+from holdfast.storage.sqlite.ballast import Ballast
+from holdfast.storage.sqlite.cells import Cells, StoreRow
+from holdfast.storage.sqlite.ledger import Ledger
+from holdfast.storage.sqlite.locks import Presence, TurnLock
+from holdfast.storage.sqlite.rows import Rows
+from holdfast.storage.sqlite.schema import APPLICATION_ID, FORMAT, SCHEMA, STORE, key_of
+
+
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """How a store file is to be opened."""
+
+    path: Path
+    key: str | bytes | None = None
+    read_only: bool = False
+    allow_network: bool = False
+    vfs: str | None = None
+    now: Callable[[], datetime]
+
+    def beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
+
+
+class WriteSession:
+    """The one connection of a storage object that writes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.turn = TurnLock(settings.beside(".lock"))
+        self.presence = Presence(settings.beside(".writers"))
+        self.ballast = Ballast(settings.path)
+        self.db: apsw.Connection | None = None
+        try:
+            with self.turn.held():
+                self._open()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _open(self) -> None:
+        alone = not self.presence.others_alive()
+        self.db = db = opening.connect_writer(self.settings.path, vfs=self.settings.vfs)
+        if alone:
+            # A crash may have left a log whose syncs failed: nothing in it is trusted until it was written back
+            # and one commit of our own has reached the disk.
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
+        ring = keys.explicit_ring(self.settings.key) or keys.read_ring(keys.key_path(self.settings.path))
+        if is_new:
+            ring = ring or keys.new_ring(keys.key_path(self.settings.path))
+            create(db, ring)
+        store_id = check_keys(db, ring, self.settings.path)
+        if not ring:
+            raise KeyMissing(f"The key of {self.settings.path} is missing", path=str(self.settings.path))
+        self.cells = Cells(ring, store_id)
+        self.presence.appear()
+        self.ledger = Ledger(
+            db, self.cells, writer=self.presence.writer, alive=self.presence.alive, now=self.settings.now
+        )
+        if alone:
+            with transaction(db):
+                self.note("opened", self.presence.writer)
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        self.ballast.load()
+
+    def note(self, event: str, detail: object = None) -> None:
+        """Writes a record into the store's own history."""
+        note(self.ledger.rows, self.settings.now(), StoreEvent(event=event, detail=detail))
+
+    def close(self) -> None:
+        """Ends cleanly: the last writer gives free space back, empties the log and drops the ballast."""
+        if self.db is None:
+            return
+        with self.turn.held():
+            self.presence.vanish()
+            if not self.presence.others_alive():
+                self.ballast.drop()
+                with suppress(apsw.Error):  # a reader elsewhere, or a full disk: the next one will do it
+                    give_back_space(self.db)
+                    self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with suppress(apsw.Error):
+                self.db.close()
+        self.db = None
+        self.turn.close()
+
+    def abandon(self) -> None:
+        """Lets go of everything without touching the database: after an I/O error nothing more is written."""
+        if self.db is not None:
+            with suppress(apsw.Error):
+                self.db.close()
+        self.db = None
+        self.presence.vanish()
+        with suppress(OSError):
+            self.turn.close()
+
+
+def create(db: apsw.Connection, ring: Ring) -> None:
+    """Makes the tables of a new store, in one commit that is in the file itself when this returns."""
+    store_id = secrets.token_bytes(16)
+    with transaction(db):
+        db.execute(SCHEMA)
+        db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version={FORMAT}")
+        db.execute("INSERT INTO meta (name, value) VALUES ('store_id', ?)", (store_id,))
+        put_key_checks(db, ring, store_id)
+        cells = Cells(ring, store_id)
+        row = StoreRow(chain=cells.first_chain("", ""))
+        db.execute(
+            "INSERT INTO agents (number, id, user, head) VALUES (?, x'', 0, ?)", (STORE, cells.pack_store(row))
+        )
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def put_key_checks(db: apsw.Connection, ring: Ring, store_id: bytes) -> None:
+    for number in ring.keys:
+        db.execute("REPLACE INTO meta (name, value) VALUES (?, ?)", (f"key:{number}", _key_check(ring, number, store_id)))
+
+
+def _key_check(ring: Ring, number: int, store_id: bytes) -> bytes:
+    return ring.mac(b"keycheck", store_id, b"", number=number)
+
+
+def check_keys(db: apsw.Connection, ring: Ring | None, path: Path) -> bytes:
+    """The store's id, after making sure that the ring is the one that wrote it."""
+    row = db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()
+    if row is None:
+        raise Unopenable(f"{path} has lost its store id", path=str(path), hint="Restore it from a backup.")
+    store_id = bytes(row[0])
+    for name, check in db.execute("SELECT name, value FROM meta WHERE name LIKE 'key:%'").fetchall():
+        number = int(name[4:])
+        if ring and (number not in ring or _key_check(ring, number, store_id) != check):
+            raise WrongKey(f"The key given did not write {path} (key {number})", path=str(path))
+    return store_id
+
+
+def note(rows: Rows, now: datetime, event: StoreEvent) -> None:
+    """Appends a record to the store's own history, which is agent 0's."""
+    store = rows.store()
+    seq = store.seq + 1
+    key = key_of(STORE, seq)
+    number = store.commit_number + 1
+    cell, chain = rows.cells.pack_record(key, store.chain, event.evolve(seq=seq), commit_number=number, at=now)
+    rows.db.execute("INSERT INTO records (key, body) VALUES (?, ?)", (key, cell))
+    rows.put_store(store.evolve(seq=seq, chain=chain, commit_number=number))
+
+
+@contextmanager
+def transaction(db: apsw.Connection) -> Iterator[None]:
+    """A write transaction; any exception takes it back."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if not db.get_autocommit():
+            with suppress(apsw.Error):
+                db.execute("ROLLBACK")
+        raise
+
+
+def give_back_space(db: apsw.Connection) -> int:
+    """Takes free pages out of the file; how many there were."""
+    [(free,)] = db.execute("PRAGMA freelist_count").fetchall()
+    if free:
+        db.execute(f"PRAGMA incremental_vacuum({int(free)})").fetchall()
+    return int(free)

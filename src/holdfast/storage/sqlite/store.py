@@ -1,0 +1,205 @@
+"""`SQLiteCheckpointStorage`: a full store in one SQLite file, shared by the processes of one machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.errors import Closed, KeyMissing, ReadOnly
+from holdfast.storage.base import FullStorage
+from holdfast.storage.sqlite import lifetime
+from holdfast.storage.sqlite.readside import ReadSide
+from holdfast.storage.sqlite.session import Settings
+from holdfast.storage.sqlite.writeside import WriteSide
+
+if TYPE_CHECKING:
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.history.image import Image
+    from holdfast.history.records import Record
+    from holdfast.storage.protocol import (
+        AgentInfo,
+        Change,
+        Committed,
+        InboxMessage,
+        Pending,
+        Progress,
+        Query,
+        Report,
+    )
+    from holdfast.storage.sqlite.ledger import Ledger
+    from holdfast.storage.sqlite.reader import Reader
+    from holdfast.storage.sqlite.session import WriteSession
+
+T = TypeVar("T")
+
+
+class SQLiteCheckpointStorage(FullStorage):
+    """A full store in one file. Opened at first use; usable from every thread and event loop of a process.
+
+    `max_checkpoints_per_user` is a soft limit on `auto`, `manual` and `workflow` checkpoints; None keeps all.
+    `key` overrides HOLDFAST_KEY and the key file beside the database. With `read_only` nothing is ever written.
+    """
+
+    def __init__(
+        self,
+        db_path: str | os.PathLike[str] = "checkpoints.db",
+        max_checkpoints_per_user: int | None = 100,
+        *,
+        max_checkpoints: int | None = None,
+        key: str | bytes | None = None,
+        read_only: bool = False,
+        allow_network: bool | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        vfs: str | None = None,
+    ) -> None:
+        self.max_checkpoints_per_user = max_checkpoints_per_user
+        self.max_checkpoints = max_checkpoints
+        if allow_network is None:
+            allow_network = os.environ.get("HOLDFAST_ALLOW_NETWORK", "") not in ("", "0")
+        self.settings = Settings(
+            path=Path(db_path), key=key, read_only=read_only, allow_network=allow_network, vfs=vfs, now=now
+        )
+        self._begin()
+        lifetime.watch(self)
+
+    def _begin(self) -> None:
+        self._closed = False
+        self._write_side = WriteSide(self.settings)
+        self._read_side = ReadSide(self.settings)
+
+    def __repr__(self) -> str:
+        return f"SQLiteCheckpointStorage({str(self.settings.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        return self.settings.path
+
+    # --- the verbs of a store
+
+    async def commit(self, *changes: Change) -> list[Committed]:
+        return await self._write(lambda ledger: ledger.apply(changes))
+
+    async def send(self, agent_id: str, user_id: str, content: Any, *, sender: str) -> int:
+        return await self._write(lambda ledger: ledger.send(agent_id, user_id, content, sender=sender))
+
+    async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
+        return await self._read(lambda reader: reader.read(agent_id, after, limit))
+
+    async def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
+        return await self._read(lambda reader: reader.fetch(checkpoint_id))
+
+    async def position(self, checkpoint_id: str) -> Checkpoint | None:
+        return await self._read(lambda reader: reader.position(checkpoint_id))
+
+    async def agents(self, user_id: str | None = None) -> list[AgentInfo]:
+        return await self._read(lambda reader: reader.agents(user_id))
+
+    async def agent(self, agent_id: str) -> AgentInfo | None:
+        return await self._read(lambda reader: reader.agent(agent_id))
+
+    async def group(self, group_id: str) -> list[str]:
+        return await self._read(lambda reader: reader.group(group_id))
+
+    async def pending(self, what: str, *, user_id: str | None = None, agent_id: str | None = None) -> list[Pending]:
+        return await self._read(lambda reader: reader.pending(what, user_id, agent_id))
+
+    async def inbox(self, agent_id: str, *, limit: int = 100) -> list[InboxMessage]:
+        return await self._read(lambda reader: reader.inbox(agent_id, limit))
+
+    # --- care
+
+    async def verify(self, progress: Progress | None = None) -> Report:
+        """Checks everything that is stored, on a connection of its own, while others go on."""
+        from holdfast.storage.sqlite.verify import verify
+
+        return await self._aside(lambda reader: verify(reader, progress))
+
+    async def stats(self) -> dict[str, Any]:
+        from holdfast.storage.sqlite.stats import stats
+
+        return await self._aside(lambda reader: stats(reader, self))
+
+    async def collect_garbage(self, progress: Progress | None = None) -> dict[str, int]:
+        return await self._alone(lambda session: self._write_side.collect_garbage(session, progress))
+
+    async def backup(self, target: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Copies the database and its key, as of one moment, while others go on writing."""
+        from holdfast.storage.sqlite.backup import backup
+
+        await self._aside(lambda reader: backup(reader, self.settings, Path(target), progress))
+
+    async def rotate_key(self) -> int:
+        """Adds a key to the ring; what is written from now on names it. Returns its number."""
+        from holdfast.storage.sqlite.rekey import rotate
+
+        return await self._alone(rotate)
+
+    async def reopen(self) -> None:
+        """After `Poisoned`: opens the file anew, with a first writer's precautions, and reads its head again."""
+        self._check_open()
+        await self._close_sides()
+        self._begin()
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._close_sides()
+
+    async def _close_sides(self) -> None:
+        await self._read_side.close()
+        await self._write_side.close()
+
+    def close_now(self) -> None:
+        """For the end of the program, when no event loop runs any more."""
+        if not self._closed:
+            self._closed = True
+            self._read_side.close_now()
+            self._write_side.close_now()
+
+    # --- ways in
+
+    async def _write(self, work: Callable[[Ledger], T]) -> T:
+        self._check_open()
+        if self.settings.read_only:
+            raise ReadOnly(f"{self.path} was opened for reading only", path=str(self.path))
+        return await self._write_side.commit(work)
+
+    async def _alone(self, work: Callable[[WriteSession], T]) -> T:
+        self._check_open()
+        if self.settings.read_only:
+            raise ReadOnly(f"{self.path} was opened for reading only", path=str(self.path))
+        return await self._write_side.alone(work)
+
+    async def _read(self, work: Callable[[Reader], T]) -> T:
+        await self._ready()
+        return await self._read_side.read(work)
+
+    async def _aside(self, work: Callable[[Reader], T]) -> T:
+        """Long reading on a thread and a connection of its own, so that short reads need not wait."""
+        await self._ready()
+        aside = ReadSide(self.settings)
+        try:
+            return await aside.read(work)
+        finally:
+            await aside.close()
+
+    async def _ready(self) -> None:
+        """A store that may write is opened by its writing side first, which makes it safe to trust."""
+        self._check_open()
+        if self.settings.read_only or self._write_side.is_open:
+            return
+        try:
+            await self._write_side.open()
+        except (KeyMissing, ReadOnly):
+            if not self.settings.path.exists():
+                raise  # else: without its key, or on a read-only disk, a store still opens for reading
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"The storage of {self.path} was closed", path=str(self.path))
+
+    async def list(self, query: Query) -> list[Checkpoint]:
+        return await self._read(lambda reader: reader.list(query))
