@@ -7,6 +7,7 @@ more message changes the last chunk only, and every other chunk is the same obje
 
 from __future__ import annotations
 
+from collections import deque
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -18,11 +19,11 @@ from holdfast.history import codec
 TAG: Final = 100  # the MessagePack extension that stands for a strand in a skeleton
 CHUNK_ELEMENTS: Final = 64
 STRAND_ELEMENTS_MIN: Final = 16
-STRANDS_MAX: Final = 255
+STRANDS_MAX: Final = 64  # each costs a few microseconds, so many short lists are left in the skeleton
 
 _DEPTH_MAX = 4
 _KEYS_MAX = 64
-_DICTS_MAX = 256  # so that a wide state never pays more for the search than for its encoding
+_SEARCHED_KEYS_MAX = 1024  # so that the search through a wide state costs little beside its encoding
 _DIGEST_BYTES = 16
 _SHORT_LIST = 16  # MessagePack's header of a list is one byte below this and three bytes for any chunk above
 
@@ -93,7 +94,10 @@ class Image:
         Everything is really encoded and compared, so a change in place of an old element is seen.
         """
         try:
-            return _Search(like).image(state)
+            taking = _Taking(state) if type(state) is dict else None
+            if taking is None or not taking.lists:
+                return cls(codec.pack(state), ())
+            return taking.image({strand.path: strand.chunks for strand in like.strands} if like else {})
         except HoldfastError:
             # The encoder only saw a part of the state: the whole names the offender's full path.
             codec.encode(state, path="state")
@@ -147,63 +151,72 @@ class Image:
         return f"<Image of {self.size} bytes, {len(self.strands)} strands>"
 
 
-class _Search:
-    """One walk through a state's dicts, which takes the long lists out."""
+class _Taking:
+    """One taking of an image: the long lists leave copies of the dicts that they are in."""
 
-    def __init__(self, like: Image | None) -> None:
-        self.known = {strand.path: strand.chunks for strand in like.strands} if like is not None else {}
-        self.strands: list[Strand] = []
-        self.copies: dict[int, dict[str, Any]] = {}
-        self.dicts_left = _DICTS_MAX
+    def __init__(self, state: dict[Any, Any]) -> None:
+        self.dicts: dict[Path, dict[Any, Any]] = {}
+        self.lists: list[tuple[Path, list[Any]]] = []
+        self.copies: dict[Path, dict[Any, Any]] = {}
+        self._search(state)
 
-    def image(self, state: Any) -> Image:
-        rest = self.without_lists(state, ()) if type(state) is dict else state
-        if rest is state:
-            return Image(codec.pack(state), ())
+    def _search(self, state: dict[Any, Any]) -> None:
+        """Find the lists, those nearest to the top first, so that what lies deeper and wider can't hide them."""
+        waiting: deque[tuple[Path, dict[Any, Any]]] = deque([((), state)])
+        keys_left = _SEARCHED_KEYS_MAX
+        while waiting:
+            path, found = waiting.popleft()
+            if len(found) > min(_KEYS_MAX, keys_left):
+                continue
+            keys_left -= len(found)
+            worth = [
+                (key, value)
+                for key, value in found.items()
+                if (kind := type(value)) is dict or (kind is list and len(value) >= STRAND_ELEMENTS_MIN)
+            ]
+            if not worth or not all(map(_is_plain, found)):
+                continue
+            self.dicts[path] = found
+            for key, value in worth:
+                deeper = (*path, key)
+                if type(value) is list:
+                    self.lists.append((deeper, value))
+                elif len(deeper) < _DEPTH_MAX:
+                    waiting.append((deeper, value))
+
+    def image(self, known: dict[Path, tuple[Chunk, ...]]) -> Image:
+        strands: list[Strand] = []
+        for path, elements in self.lists[:STRANDS_MAX]:
+            chunks = _chunks(elements, known.get(path, ()))
+            if chunks:
+                self._copy(path[:-1])[path[-1]] = ormsgpack.Ext(TAG, bytes([len(strands)]))
+                strands.append(Strand(path, chunks))
+        rest = self._copy(())
         try:
             skeleton = ormsgpack.packb(rest, default=codec.default, option=codec.OPTIONS)
         except TypeError:
             # Something in the rest needs the codec's slower way, which must not meet our placeholders.
-            skeleton = ormsgpack.packb(self.encoded(rest))
-        return Image(skeleton, tuple(self.strands))
+            skeleton = ormsgpack.packb(self._encoded((), rest))
+        return Image(skeleton, tuple(strands))
 
-    def without_lists(self, found: dict[Any, Any], path: Path) -> dict[Any, Any]:
-        """The dict itself if no long list is within reach, else a copy that has placeholders in their stead."""
-        if len(found) > _KEYS_MAX or len(path) >= _DEPTH_MAX or not self.dicts_left:
-            return found
-        self.dicts_left -= 1
-        entries = list(found.items())
-        worth = [entry for entry in entries if _is_worth_it(entry[1])]
-        if not worth or not all(_is_plain(key) for key, _ in entries):
-            return found
-        changed = {}
-        for key, value in worth:
-            deeper = (*path, key)
-            instead = self.without_lists(value, deeper) if type(value) is dict else self.placeholder(value, deeper)
-            if instead is not value:
-                changed[key] = instead
-        if not changed:
-            return found
-        copy = dict(entries) | changed
-        self.copies[id(copy)] = copy
+    def _copy(self, path: Path) -> dict[Any, Any]:
+        copy = self.copies.get(path)
+        if copy is None:
+            copy = self.copies[path] = dict(self.dicts[path])
+            if path:
+                self._copy(path[:-1])[path[-1]] = copy
         return copy
 
-    def placeholder(self, elements: list[Any], path: Path) -> Any:
-        if len(self.strands) == STRANDS_MAX:
-            return elements
-        chunks = _chunks(elements, self.known.get(path, ()))
-        if not chunks:
-            return elements
-        self.strands.append(Strand(path, chunks))
-        return ormsgpack.Ext(TAG, bytes([len(self.strands) - 1]))
-
-    def encoded(self, value: Any) -> Any:
+    def _encoded(self, path: Path, copy: dict[Any, Any]) -> dict[Any, Any]:
         """Our copies and placeholders as they are, and everything else as the codec encodes it."""
-        if isinstance(value, ormsgpack.Ext):
-            return value
-        if id(value) in self.copies:
-            return {key: self.encoded(inner) for key, inner in value.items()}
-        return ormsgpack.Fragment(codec.pack(value))
+        parts: dict[Any, Any] = {}
+        for key, value in copy.items():
+            inner = self.copies.get((*path, key))
+            if inner is not None:
+                parts[key] = self._encoded((*path, key), inner)
+            else:
+                parts[key] = value if isinstance(value, ormsgpack.Ext) else ormsgpack.Fragment(codec.pack(value))
+        return parts
 
 
 def _chunks(elements: list[Any], known: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
@@ -222,10 +235,6 @@ def _chunks(elements: list[Any], known: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
         if len(part) < CHUNK_ELEMENTS:
             break
     return tuple(chunks)
-
-
-def _is_worth_it(value: Any) -> bool:
-    return type(value) is dict or (type(value) is list and len(value) >= STRAND_ELEMENTS_MIN)
 
 
 def _is_plain(key: Any) -> bool:

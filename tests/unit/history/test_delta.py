@@ -226,7 +226,7 @@ def forged(*numbers: int, payload: bytes = b"", head: int = 0x18) -> bytes:
         b"\x13\x00\x00",
         b"\x18" + b"\xff" * 100_000,  # a number without end
         forged(0, 4),  # flags of the future
-        forged(0, 2, 256),  # too many lists
+        forged(0, 2, 65),  # too many lists
         forged(0, 2, 2, 1, 1),  # one list used twice
         forged(0, 2, 1, 2, 0),  # a list that the base lacks
         forged(0, 2, 1, 0, 1, 1, 0, payload=b"\xff"),  # a path in no encoding

@@ -68,6 +68,12 @@ def test_long_lists_leave_the_skeleton_and_name_their_place():
     assert [chunk.count for chunk in image.strands[0].chunks] == [CHUNK_ELEMENTS, 100 - CHUNK_ELEMENTS]
 
 
+def test_a_wide_dict_does_not_hide_the_lists_beside_it():
+    wide = {f"user {a}": {f"key {b}": {} for b in range(60)} for a in range(60)}
+    image = Image.of({"users": wide, "memory": {"log": messages(20)}, "messages": messages(20)})
+    assert [strand.path for strand in image.strands] == [("messages",), ("memory", "log")]
+
+
 def test_the_state_is_not_touched():
     inner = {"log": messages(20)}
     state = {"a": inner, "messages": messages(20)}
