@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter, OrderedDict, deque
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, datetime, time, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -178,7 +178,3 @@ def test_no_line_raises_anything_but_our_errors(line):
 def test_a_line_of_plain_json_comes_back_the_same(value):
     obj = {"value": jsonform.to_json(value)}
     assert same(loads_line(dumps_line(obj)), obj)
-
-
-def test_a_date_is_not_a_datetime():
-    assert not same(date(2024, 1, 1), datetime(2024, 1, 1))  # noqa: DTZ001 (without a zone is what is meant)
