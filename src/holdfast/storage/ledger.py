@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import DuplicateId, InvalidArgument
 from holdfast.history import codec, fold
+from holdfast.history.checkpoint import Kind
 from holdfast.history.records import CheckpointSaved, Record, Rewind, RlmStart, from_row, to_row
 from holdfast.storage import rules
 from holdfast.storage.heads import digest_of, pack_head, unpack_head
@@ -135,7 +136,7 @@ class Ledger:
         before = agent.head if agent else Head(user_id=change.user_id)
         if change.erase:
             return self._plan_erasure(change, before, number)
-        operations, head = self._claim(change, before, agent.operations if agent else 0)
+        operations, head = claimed(change, before, agent.operations if agent else 0, self.writer, self.alive)
         deleted = self._to_delete(change)
         digest = self._digest(change)
         records = rules.records_of(change, head, place_of=self._place_of(change), deleted=deleted, digest=digest)
@@ -187,16 +188,6 @@ class Ledger:
         )
         return Step(change=change, head=tombstone, operations=0, deleted=deleted, committed=committed)
 
-    def _claim(self, change: Change, head: Head, operations: int) -> tuple[int, Head]:
-        """How many operations hold the agent after the change, and its head with the epoch and owner."""
-        if not change.advances:
-            return operations, head
-        others = operations if head.owner == self.writer else 0
-        if change.epoch is not None:
-            others -= 1  # the one that this change continues
-        epoch, owner = rules.claim(change, head, writer=self.writer, joined=others > 0, alive=self.alive)
-        return others + change.hold, head.evolve(epoch=epoch, owner=owner)
-
     def _to_delete(self, change: Change) -> tuple[str, ...]:
         """The ids that are there to delete: live, and this agent's."""
         found = (self.live.get(id_) for id_ in dict.fromkeys(change.delete))
@@ -209,7 +200,7 @@ class Ledger:
             return b""
         if change.image is None:
             raise InvalidArgument(f"Checkpoint {checkpoint.id} comes without its image", checkpoint_id=checkpoint.id)
-        there = self.kept(checkpoint.id)
+        there = self.live.get(checkpoint.id)
         if there is not None and (there.agent_id != change.agent_id or there.id not in change.delete):
             raise _duplicate(checkpoint.id)
         return digest_of(checkpoint, change.image)
@@ -232,8 +223,9 @@ class Ledger:
                 agent_id=change.agent_id,
             )
         tip_seq, tip_id = self._tip(change.agent_id, head, records)
+        named = change.agent_type or (change.checkpoint.agent_type if change.checkpoint else "")
         return head.evolve(
-            agent_type=change.agent_type or head.agent_type,
+            agent_type=named or head.agent_type,
             seq=head.seq + len(records),
             commit_number=number,
             tip_seq=tip_seq,
@@ -262,7 +254,7 @@ class Ledger:
             self.gone[checkpoint_id] = replace(self.live.pop(checkpoint_id), head=None, image=None, pinned=False)
         if step.change.erase:
             agent = Agent(head=step.head)
-            self.gone = {id_: kept for id_, kept in self.gone.items() if kept.agent_id != agent_id}
+            self._forget_positions(agent_id)
         if step.kept is not None:
             self._keep_checkpoint(step)
         for checkpoint_id, pinned in step.change.pin.items():
@@ -271,11 +263,17 @@ class Ledger:
                 self.live[checkpoint_id] = replace(kept, pinned=pinned)
         agent.head = step.head
         agent.operations = step.operations
-        agent.records.extend((now, row) for row in step.rows)
+        agent.records.extend(zip((record.at or now for record in step.records), step.rows, strict=True))
         agent.inbox = {n: message for n, message in agent.inbox.items() if n > step.head.inbox_acknowledged}
         agent.pending = _pending_after(agent, step.records)
         if agent_id in self.agents or agent.there:  # an unknown agent with nothing to delete stays unknown
             self.agents[agent_id] = agent
+
+    def _forget_positions(self, agent_id: str) -> None:
+        erased = {id_ for id_, kept in self.gone.items() if kept.agent_id == agent_id}
+        self.gone = {id_: kept for id_, kept in self.gone.items() if id_ not in erased}
+        for members in self.groups.values():
+            members[:] = [id_ for id_ in members if id_ not in erased]
 
     def _keep_checkpoint(self, step: Step) -> None:
         if step.kept is None or step.change.checkpoint is None:
@@ -287,6 +285,17 @@ class Ledger:
             self.groups[group_id].append(step.kept.id)
 
 
+def claimed(change: Change, head: Head, operations: int, writer: str, alive: Callable[[str], bool]) -> tuple[int, Head]:
+    """How many operations of this writer hold the agent after the change, and its head with the epoch and owner."""
+    if not change.advances:
+        return operations, head
+    others = operations if head.owner == writer else 0
+    if change.epoch is not None:
+        others -= 1  # the one that this change continues
+    epoch, owner = rules.claim(change, head, writer=writer, joined=others > 0, alive=alive)
+    return others + change.hold, head.evolve(epoch=epoch, owner=owner)
+
+
 def _keep(change: Change, head: Head, seq: int, number: int, now: datetime) -> Kept | None:
     if change.checkpoint is None:
         return None
@@ -294,7 +303,7 @@ def _keep(change: Change, head: Head, seq: int, number: int, now: datetime) -> K
         id=change.checkpoint.id,
         agent_id=change.agent_id,
         user_id=change.user_id,
-        kind=str(change.checkpoint.kind),
+        kind=str(Kind.of(change.checkpoint.kind)),
         parent=rules.parent_of(change, head),
         position=seq,
         commit_number=number,
