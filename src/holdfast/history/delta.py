@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import Corrupt, InvalidArgument
+from holdfast.errors import Corrupt, InvalidArgument, TooLarge
 from holdfast.history import zstd
 from holdfast.history.plan import Plan, read, write
 from holdfast.history.splice import NOTHING, apply, compare, joined
@@ -44,7 +44,11 @@ _PLANS_BYTES_MAX = 8 * 1024 * 1024  # plans grow a lot when they are read, so no
 
 
 def encode(image: Image, base: Image | None) -> bytes:
-    """The bytes from which `decode` makes `image` again, given the same base."""
+    """The bytes from which `decode` makes `image` again, given the same base.
+
+    Raises TooLarge for an image that no decoder would make again.
+    """
+    _decodable(image.size, "A state")
     plan, pieces = compare(image, base or NOTHING)
     added = b"".join(pieces)
     packing, packed = _pack(added, _context(plan, base or NOTHING), level=1)
@@ -85,7 +89,8 @@ def decode_chain(deltas: Iterable[bytes], base: Image | None = None, *, max_byte
 def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
     """Up to 64 consecutive versions as one unit; a dead version is None and costs nothing.
 
-    Raises InvalidArgument if there are more, or none that lives.
+    Raises InvalidArgument if there are more, or none that lives, and TooLarge if together they add more than a decoder
+    would make: seal fewer then.
     """
     living = [image for image in images if image is not None]
     if not living or len(images) > SEGMENT_VERSIONS:
@@ -98,6 +103,7 @@ def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
         plan, more = compare(image, later)
         write(plan, plans)
         pieces += more
+    _decodable(max(sum(map(len, pieces)), max(image.size for image in living)), "A segment")
     added = b"".join(pieces)
     packing, packed = _pack(added, _context(first, base or NOTHING), level=3)
     plans_packing, plans_packed = _RAW, bytes(plans)
@@ -215,6 +221,11 @@ def _bounded(size: int, max_bytes: int) -> int:
     if size > max_bytes:
         raise Corrupt(f"A difference declares {size} bytes, more than the {max_bytes} that are allowed")
     return size
+
+
+def _decodable(size: int, what: str) -> None:
+    if size > MAX_BYTES:
+        raise TooLarge(f"{what} of {size} bytes is more than the {MAX_BYTES} that can be read again")
 
 
 def _pack(added: bytes, context: bytes, *, level: int) -> tuple[int, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, TooLarge
 from holdfast.history import zstd
 from holdfast.history.varint import Reader, write_number
 
@@ -17,7 +17,12 @@ _RAW, _ALONE, _ON_BASE = 0, 1, 2
 
 
 def encode(data: bytes, base: bytes | None) -> bytes:
-    """The bytes from which `decode` makes `data` again, given the same base."""
+    """The bytes from which `decode` makes `data` again, given the same base.
+
+    Raises TooLarge for data that no decoder would make again.
+    """
+    if len(data) > MAX_BYTES:
+        raise TooLarge(f"A snapshot of {len(data)} bytes is more than the {MAX_BYTES} that can be read again")
     packed = zstd.compress(data, prefix=base or b"")
     packing = _ON_BASE if base else _ALONE
     if len(packed) >= len(data):

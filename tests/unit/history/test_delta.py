@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.errors import Corrupt, HoldfastError, InvalidArgument
+from holdfast.errors import Corrupt, HoldfastError, InvalidArgument, TooLarge
 from holdfast.history import codec, delta, zstd
 from holdfast.history.image import Image
 from holdfast.history.varint import write_number
@@ -209,6 +209,19 @@ def test_a_state_may_not_outgrow_the_bound_by_its_base():
     assert delta.decode(data, base, max_bytes=1600).size > 1500
     with pytest.raises(Corrupt):
         delta.decode(data, base, max_bytes=1400)
+
+
+def test_what_could_not_be_read_again_is_not_written(monkeypatch):
+    image, other = Image.of({"a": b"a" * 1000}), Image.of({"a": b"b" * 1000})
+    monkeypatch.setattr(delta, "MAX_BYTES", image.size)
+    delta.encode(image, None)
+    delta.seal([image], None)
+    with pytest.raises(TooLarge):
+        delta.seal([image, other], None)
+    monkeypatch.setattr(delta, "MAX_BYTES", image.size - 1)
+    for refused in (lambda: delta.encode(image, None), lambda: delta.seal([image], None)):
+        with pytest.raises(TooLarge):
+            refused()
 
 
 def forged(*numbers: int, payload: bytes = b"", head: int = 0x18) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import Corrupt, HoldfastError
+from holdfast.errors import Corrupt, HoldfastError, TooLarge
 from holdfast.history import patch, zstd
 from holdfast.history.varint import write_number
 
@@ -75,6 +75,13 @@ def test_a_frame_that_holds_other_than_declared_is_corrupt_and_takes_no_memory(d
         assert tracemalloc.get_traced_memory()[1] < 3 * min(declared, 10_000_000) + 3_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_what_could_not_be_read_again_is_not_written(monkeypatch):
+    monkeypatch.setattr(patch, "MAX_BYTES", 1000)
+    assert patch.decode(patch.encode(bytes(1000), None), None) == bytes(1000)
+    with pytest.raises(TooLarge):
+        patch.encode(bytes(1001), None)
 
 
 def test_a_missing_base_is_corrupt():
