@@ -103,7 +103,7 @@ def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
         plan, more = compare(image, later)
         write(plan, plans)
         pieces += more
-    _decodable(max(sum(map(len, pieces)), max(image.size for image in living)), "A segment")
+    _decodable(max(sum(map(len, pieces)), *(image.size for image in living)), "A segment")
     added = b"".join(pieces)
     packing, packed = _pack(added, _context(first, base or NOTHING), level=3)
     plans_packing, plans_packed = _RAW, bytes(plans)
