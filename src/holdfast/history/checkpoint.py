@@ -30,6 +30,9 @@ class Kind(StrEnum):
             ) from None
 
 
+_VALUES = ("collected_fields", "required_fields", "metadata", "state", "group_place")
+
+
 @dataclass(kw_only=True)
 class Checkpoint:
     """An agent's state at one position of its history. Listed ones carry `state=None`; `load` fills it."""
@@ -52,6 +55,7 @@ class Checkpoint:
     state_version: int = 1
     operation: str | None = None
     group_id: str | None = None
+    group_place: tuple[int, int] | None = None  # which one of how many that were saved together
     pinned: bool = False
     verified: bool = True  # False: read from a file that has no integrity field
     deleted: bool = False  # True in `ancestors`: the position is known, the content was erased
@@ -65,7 +69,7 @@ class Checkpoint:
 
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         plain["timestamp"] = self.timestamp.isoformat()
-        for name in ("collected_fields", "required_fields", "metadata", "state"):
+        for name in _VALUES:
             plain[name] = to_json(plain[name], path=name)
         plain["kind"] = str(self.kind)
         return plain
@@ -81,7 +85,7 @@ class Checkpoint:
         values = dict(plain)
         if isinstance(values.get("timestamp"), str):
             values["timestamp"] = datetime.fromisoformat(values["timestamp"])
-        for name in ("collected_fields", "required_fields", "metadata", "state"):
+        for name in _VALUES:
             if name in values:
                 values[name] = from_json(values[name])
         return cls(**values)

@@ -26,6 +26,7 @@ class Record:
     attempt: int | None = None
     forked_from: dict[str, Any] | None = None
     os_answers: list[Any] | None = None
+    redacted: list[str] | None = None  # paths of what was taken out before this was stored
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)
@@ -182,7 +183,7 @@ RECORD_TYPES: dict[str, type[Record]] = {
 }
 RECORD_NUMBERS: dict[int, type[Record]] = {cls.number: cls for cls in RECORD_TYPES.values()}
 
-_COMMON = ("session", "feed", "batch", "attempt", "forked_from", "os_answers")
+_COMMON = ("session", "feed", "batch", "attempt", "forked_from", "os_answers", "redacted")
 
 
 @cache

@@ -31,8 +31,9 @@ _FIELDS: Final = (
     "state_version",
     "pinned",
     "verified",
+    "group_place",
 )
-_DEFAULTS: Final[tuple[Any, ...]] = (None, "", "", {}, {}, [], "", None, None, 1, False, True)
+_DEFAULTS: Final[tuple[Any, ...]] = (None, "", "", {}, {}, [], "", None, None, 1, False, True, None)
 
 
 def pack_head(checkpoint: Checkpoint) -> bytes:

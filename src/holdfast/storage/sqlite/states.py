@@ -8,11 +8,11 @@ segment before, or on nothing (a keyframe).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
 from holdfast.history import codec, delta
+from holdfast.storage.imagecache import ImageCache
 from holdfast.storage.sqlite.schema import agent_of, seq_of, span
 
 if TYPE_CHECKING:
@@ -22,42 +22,9 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import Cells
 
 SEGMENT_STATES: Final = 64
-CACHE_BYTES: Final = 64 << 20
 
 _SEGMENT_COLUMNS: Final = "key, base, dead, body"
 _KEYFRAME_BYTES_MIN: Final = 4096
-
-
-class ImageCache:
-    """The images used last, within a bound. Images share what they have in common, so this counts too much, never too little."""
-
-    def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
-        self._images: OrderedDict[int, Image] = OrderedDict()
-        self._bytes = 0
-        self._bytes_max = bytes_max
-
-    def get(self, key: int) -> Image | None:
-        image = self._images.get(key)
-        if image is not None:
-            self._images.move_to_end(key)
-        return image
-
-    def put(self, key: int, image: Image) -> None:
-        self.drop(key)
-        self._images[key] = image
-        self._bytes += image.size + 500
-        while self._bytes > self._bytes_max and len(self._images) > 1:
-            _, old = self._images.popitem(last=False)
-            self._bytes -= old.size + 500
-
-    def drop(self, key: int) -> None:
-        old = self._images.pop(key, None)
-        if old is not None:
-            self._bytes -= old.size + 500
-
-    def clear(self) -> None:
-        self._images.clear()
-        self._bytes = 0
 
 
 class Segment:
