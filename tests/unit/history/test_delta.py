@@ -171,6 +171,20 @@ def test_sealed_versions_cost_less_than_their_chain(talk):
     assert not delta.needs_base(delta.seal(versions, None))
 
 
+def test_large_versions_that_repeat_each_other_are_sealed_as_one():
+    heap = random.Random(7).randbytes(3_000_000)
+    versions = [Image.of({"first": number, "heap": heap, "last": number}) for number in range(3)]
+    assert len(delta.seal(versions, None)) < 1.01 * len(heap)
+
+
+def test_bytes_behind_the_end_are_corrupt(talk):
+    for data, read in ((delta.encode(talk[9], None), delta.decode), (delta.seal(talk[:9], None), delta.unseal_all)):
+        read(data, None)
+        for more in (b"\0", data[-40:], b"\x28\xb5\x2f\xfd" + zstd.compress(b"x")):
+            with pytest.raises(Corrupt):
+                read(data + more, None)
+
+
 def test_dead_versions_cost_nothing_and_are_not_there(talk):
     dying = [image if number % 8 == 0 else None for number, image in enumerate(talk[192:256])]
     sealed = delta.seal(dying, talk[191])
@@ -240,12 +254,13 @@ def forged(*numbers: int, payload: bytes = b"", head: int = 0x18) -> bytes:
         b"\x18" + b"\xff" * 100_000,  # a number without end
         forged(0, 4),  # flags of the future
         forged(0, 2, 65),  # too many lists
-        forged(0, 2, 2, 1, 1),  # one list used twice
+        forged(0, 2, 2, 1, 1, 0, 0),  # one list used twice
         forged(0, 2, 1, 2, 0),  # a list that the base lacks
         forged(0, 2, 1, 0, 1, 1, 0, payload=b"\xff"),  # a path in no encoding
         forged(0, 2, 1, 0, 1, 1, 97, 0),  # a new list without elements
         forged(0, 1, 9999, 0, 0),  # an edit longer than the skeleton
         forged(5, 0, 0),  # more declared than there is
+        forged(5, 0, 0, payload=b"xxxxx"),  # more declared than the plan uses
         forged(0, 0, 0, payload=b"xxxxx"),  # more there than is declared
         forged(0, 0, 1, 9999, 0, 0, 0, 0, 0, 1),  # keeps more chunks than there are
         forged(0, 0, 1, 0, 9999, 0, 0, 0, 0, 1),  # replaces more than there are
@@ -258,7 +273,7 @@ def forged(*numbers: int, payload: bytes = b"", head: int = 0x18) -> bytes:
         forged(0, 0, 1 << 62),  # regions without end
         forged(0, 2, 1, 0, 1 << 62),  # a path without end
     ],
-    ids=range(23),
+    ids=range(24),
 )
 def test_a_forged_delta_is_corrupt(data):
     base = Image.of({"a": list(range(100))})
