@@ -34,7 +34,8 @@ class Kept:
     position: int
     commit_number: int
     at: datetime
-    pinned: bool = False
+    pinned: bool
+    group_id: str | None
     head: bytes | None
     image: Image | None
 
@@ -251,12 +252,12 @@ class Ledger:
         agent_id = step.change.agent_id
         agent = self.agents.get(agent_id) or Agent(head=step.head)
         for checkpoint_id in step.deleted:
-            self.gone[checkpoint_id] = replace(self.live.pop(checkpoint_id), head=None, image=None, pinned=False)
+            self._delete_checkpoint(checkpoint_id)
         if step.change.erase:
             agent = Agent(head=step.head)
-            self._forget_positions(agent_id)
+            self.gone = {id_: kept for id_, kept in self.gone.items() if kept.agent_id != agent_id}
         if step.kept is not None:
-            self._keep_checkpoint(step)
+            self._keep_checkpoint(step.kept)
         for checkpoint_id, pinned in step.change.pin.items():
             kept = self.live.get(checkpoint_id)
             if kept is not None and kept.agent_id == agent_id:
@@ -269,20 +270,18 @@ class Ledger:
         if agent_id in self.agents or agent.there:  # an unknown agent with nothing to delete stays unknown
             self.agents[agent_id] = agent
 
-    def _forget_positions(self, agent_id: str) -> None:
-        erased = {id_ for id_, kept in self.gone.items() if kept.agent_id == agent_id}
-        self.gone = {id_: kept for id_, kept in self.gone.items() if id_ not in erased}
-        for members in self.groups.values():
-            members[:] = [id_ for id_ in members if id_ not in erased]
+    def _delete_checkpoint(self, checkpoint_id: str) -> None:
+        kept = self.live.pop(checkpoint_id)
+        self.gone[checkpoint_id] = replace(kept, head=None, image=None, pinned=False)
+        members = self.groups.get(kept.group_id or "", [])
+        if checkpoint_id in members:
+            members.remove(checkpoint_id)
 
-    def _keep_checkpoint(self, step: Step) -> None:
-        if step.kept is None or step.change.checkpoint is None:
-            return
-        self.gone.pop(step.kept.id, None)
-        self.live[step.kept.id] = step.kept
-        group_id = step.change.checkpoint.group_id
-        if group_id is not None and step.kept.id not in self.groups.setdefault(group_id, []):
-            self.groups[group_id].append(step.kept.id)
+    def _keep_checkpoint(self, kept: Kept) -> None:
+        self.gone.pop(kept.id, None)
+        self.live[kept.id] = kept
+        if kept.group_id is not None:
+            self.groups.setdefault(kept.group_id, []).append(kept.id)
 
 
 def claimed(change: Change, head: Head, operations: int, writer: str, alive: Callable[[str], bool]) -> tuple[int, Head]:
@@ -309,6 +308,7 @@ def _keep(change: Change, head: Head, seq: int, number: int, now: datetime) -> K
         commit_number=number,
         at=now,
         pinned=change.checkpoint.pinned,
+        group_id=change.checkpoint.group_id,
         head=pack_head(change.checkpoint),
         image=change.image,
     )

@@ -71,6 +71,7 @@ class CheckpointStorageConformance:
             state_version=3,
             operation="deploy",
             group_id="grp_one",
+            group_place=(0, 2),
             pinned=True,
         )
         await storage.save(saved)

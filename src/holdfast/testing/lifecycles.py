@@ -159,13 +159,18 @@ class LifecycleClaims:
             await storage.commit(*(saving(name, group_id="grp_one") for name in ("mine", "theirs")))
         assert await storage.group("grp_one") == []
 
-    async def test_a_group_still_names_a_deleted_member(self, storage: FullStore) -> None:
-        """Otherwise restoring it would restore the others alone: no longer a consistent cut, and nobody told."""
-        one, two = await storage.commit(*(saving(name, group_id="grp_one") for name in ("one", "two")))
+    async def test_a_group_that_lost_a_member_shows_it(self, storage: FullStore) -> None:
+        """Restoring the others alone would be no consistent cut: each one says how many there were."""
+        one, two = await storage.commit(
+            saving("one", group_id="grp_one", group_place=(0, 2)), saving("two", group_id="grp_one", group_place=(1, 2))
+        )
         assert one.checkpoint is not None
         assert two.checkpoint is not None
         await commit(storage, "one", delete=(one.checkpoint.id,))
-        assert sorted(await storage.group("grp_one")) == sorted([one.checkpoint.id, two.checkpoint.id])
+        [left] = await storage.group("grp_one")
+        position = await storage.position(left)
+        assert position is not None
+        assert (position.id, position.group_place) == (two.checkpoint.id, (1, 2))
 
     # --- erased agents
 
