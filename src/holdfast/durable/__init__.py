@@ -1,0 +1,1 @@
+"""How a run survives: the checkpoint manager and what it is made of."""

@@ -1,0 +1,1 @@
+"""The storage layer: where things are kept, behind one seam."""

@@ -1,0 +1,404 @@
+"""`CheckpointManager`: save, restore, list, compare and fork agents on any storage."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from holdfast.durable.agents import AgentTypes, Upgrade
+from holdfast.durable.caps import Caps
+from holdfast.durable.events import Events, Handler
+from holdfast.durable.operation import Operation, Operations
+from holdfast.durable.past import Past
+from holdfast.durable.redaction import Redact, Redactor, redacted_records
+from holdfast.durable.retirement import Retirement
+from holdfast.durable.saving import Purpose, Saver
+from holdfast.errors import DuplicateId, InvalidArgument, UnknownCheckpoint, UnknownGroup
+from holdfast.history.checkpoint import Checkpoint, Kind
+from holdfast.history.diff import CheckpointDiff, compare
+from holdfast.history.image import Image
+from holdfast.history.records import Record
+from holdfast.history.retention import Policy, Removal
+from holdfast.storage.adapter import as_store
+from holdfast.storage.ids import new_id
+from holdfast.storage.memory import InMemoryCheckpointStorage
+from holdfast.storage.protocol import Change, CheckpointStorage, Committed, Progress, Query, Report
+
+_users: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""How many managers use a storage: the last one closes it."""
+
+
+class CheckpointManager:
+    """Keeps agents: everything here is durable when it returns.
+
+    With `user_id` the manager is scoped: other users' ids are answered like unknown ones. `redact` is applied to
+    states (tool arguments in records are redacted by default). All numbers of the retention policy are options.
+    """
+
+    def __init__(
+        self,
+        storage: CheckpointStorage | None = None,
+        user_id: str | None = None,
+        *,
+        retention: Policy | None = None,
+        redact: Redact | None = None,
+        redact_arguments: Redact | None = Redactor(),  # noqa: B008 - frozen
+        state_bytes_max: int = Caps().state_bytes_max,
+        value_bytes_max: int = Caps().value_bytes_max,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.storage = storage if storage is not None else InMemoryCheckpointStorage()
+        self.store = as_store(self.storage)
+        self.user_id = user_id
+        self.types = AgentTypes()
+        self.events = Events()
+        self.retirement = Retirement(self.store, retention or _policy_of(self.storage))
+        caps = Caps(state_bytes_max=state_bytes_max, value_bytes_max=value_bytes_max)
+        self._now = now
+        self._redact_arguments = redact_arguments
+        self._saver = Saver(self.store, self.retirement, caps=caps, redact=redact, now=now)
+        self._operations = Operations()
+        self._past = Past(self.store)
+        self._closed = False
+        _users[self.storage] = _users.get(self.storage, 0) + 1
+
+    def __repr__(self) -> str:
+        scope = f", user_id={self.user_id!r}" if self.user_id is not None else ""
+        return f"CheckpointManager({self.storage!r}{scope})"
+
+    # --- agents
+
+    def register(
+        self,
+        cls_or_factory: Callable[..., Any],
+        name: str | None = None,
+        *,
+        upgrades: Mapping[int, Upgrade] | None = None,
+    ) -> None:
+        """Tells how agents of a type are rebuilt: a class, or a factory by name that gets the Checkpoint."""
+        self.types.register(cls_or_factory, name, upgrades)
+
+    async def save(
+        self,
+        agent: Any,
+        *,
+        kind: str = Kind.MANUAL,
+        metadata: dict[str, Any] | None = None,
+        operation: str | None = None,
+        pinned: bool = False,
+        take_over: bool = False,
+    ) -> str:
+        """Saves the agent as it is now and returns the checkpoint's id."""
+        held = self._operations.of(getattr(agent, "agent_id", None))
+        purpose = Purpose(
+            kind=Kind.of(kind),
+            metadata=metadata,
+            operation=operation,
+            pinned=pinned,
+            epoch=None if held is None else held.epoch,
+            hold=held is not None,
+            take_over=take_over,
+        )
+        [done] = await self._saved([agent], purpose)
+        return _id_of(done)
+
+    async def restore(self, checkpoint_id: str) -> Any:
+        """A live agent as it was at this checkpoint. Nothing is written; its next save is a branch from there."""
+        checkpoint, image = await self._fetched(checkpoint_id)
+        return await self._rebuilt(checkpoint.evolve(state=image.decode()), image)
+
+    async def fork(self, checkpoint_id: str, agent_id: str | None = None) -> Any:
+        """A new agent that shares this one's past up to the checkpoint, and goes on by itself."""
+        source, image = await self._fetched(checkpoint_id)
+        agent_id = agent_id or f"{source.agent_id}-{new_id('fork')[-6:]}"
+        if await self.store.agent(agent_id) is not None:
+            raise DuplicateId(f"There is an agent {agent_id} already", agent_id=agent_id)
+        draft = source.evolve(
+            id=new_id(), agent_id=agent_id, parent_checkpoint_id=source.id, timestamp=self._now(), kind=Kind.MANUAL,
+            operation=None, group_id=None, group_place=None, pinned=False,
+            metadata={**source.metadata, "forked_from": source.id},
+        )  # fmt: skip
+        change = Change(
+            agent_id=agent_id, user_id=source.user_id, agent_type=source.agent_type, checkpoint=draft, image=image,
+            fork_of=source.id,
+        )  # fmt: skip
+        [done] = await self.store.commit(change)
+        assert done.checkpoint is not None
+        agent = await self._rebuilt(done.checkpoint.evolve(state=image.decode()), image, tell=False)
+        await self.events.tell("checkpoint_saved", done.checkpoint)
+        return agent
+
+    async def save_group(self, agents: Sequence[Any], *, kind: str = Kind.MANUAL, metadata: dict[str, Any] | None = None) -> str:
+        """Saves several agents in one commit: a consistent cut. Returns the group's id."""
+        if not agents:
+            raise InvalidArgument("A group needs at least one agent")
+        group_id = new_id("grp")
+        await self._saved(agents, Purpose(kind=Kind.of(kind), metadata=metadata, group_id=group_id))
+        return group_id
+
+    async def restore_group(self, group_id: str) -> list[Any]:
+        """The agents of a group as they were together, in the order in which they were given."""
+        found = [await self._fetched(checkpoint_id) for checkpoint_id in await self.store.group(group_id)]
+        places = {checkpoint.group_place or (0, 1) for checkpoint, _ in found}
+        if not found:
+            raise UnknownGroup(f"There is no group {group_id}", group_id=group_id)
+        size = max(size for _, size in places)
+        if len(found) < size:
+            raise UnknownGroup(
+                f"Group {group_id} has lost {size - len(found)} of its {size} checkpoints",
+                group_id=group_id,
+                hint="They were deleted or retired; pin the checkpoints of groups that must stay.",
+            )
+        found.sort(key=lambda item: item[0].group_place or (0, 1))
+        return [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in found]
+
+    @asynccontextmanager
+    async def operation(
+        self, agent: Any, name: str, *, metadata: dict[str, Any] | None = None, take_over: bool = False
+    ) -> AsyncIterator[Operation]:
+        """Holds the agent through a critical operation, with a `pre_operation` checkpoint to go back to.
+
+        The checkpoint is gone when the operation succeeds. When it fails, or its process dies, it stays:
+        `interrupted_operations` lists it.
+        """
+        outer = self._operations.of(getattr(agent, "agent_id", None))
+        purpose = Purpose(
+            kind=Kind.PRE_OPERATION, metadata=metadata, operation=name, hold=True, take_over=take_over and outer is None
+        )
+        [done] = await self._saved([agent], purpose)
+        operation = Operation(
+            name=name, agent_id=agent.agent_id, user_id=agent.user_id, checkpoint_id=_id_of(done), epoch=done.epoch
+        )
+        self._operations.begin(operation)
+        try:
+            yield operation
+        except BaseException:
+            self._operations.end(operation)
+            await self._release(operation, delete=False)
+            raise
+        self._operations.end(operation)
+        await self._release(operation, delete=True)
+
+    async def interrupted_operations(self) -> list[Checkpoint]:
+        """The checkpoints of operations that neither completed nor go on in a live process, oldest first."""
+        interrupted = []
+        for pending in await self.store.pending("operation", user_id=self.user_id):
+            if not pending.owner_alive:
+                checkpoint = await self.store.position(pending.name)
+                if checkpoint is not None and not checkpoint.deleted:
+                    interrupted.append(checkpoint)
+        return interrupted
+
+    # --- looking
+
+    async def load(self, checkpoint_id: str) -> Checkpoint:
+        """The checkpoint with its state."""
+        checkpoint, image = await self._fetched(checkpoint_id)
+        return checkpoint.evolve(state=image.decode())
+
+    async def list_by_user(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> list[Checkpoint]:
+        """A user's checkpoints, newest first, with state=None."""
+        user_id = user_id if user_id is not None else self.user_id
+        if user_id is None:
+            raise InvalidArgument("list_by_user needs a user_id", hint="Only a manager scoped to a user may leave it out.")
+        if self.user_id not in (None, user_id):
+            return []
+        return await self.store.list(Query(user_id=user_id, limit=_limit(limit), offset=offset))
+
+    async def list_by_agent(
+        self, agent_id: str, kind: str | None = None, limit: int = 50, offset: int = 0
+    ) -> list[Checkpoint]:
+        """An agent's checkpoints, newest first, with state=None."""
+        kinds = () if kind is None else (Kind.of(kind),)
+        return await self.store.list(
+            Query(agent_id=agent_id, user_id=self.user_id, kinds=kinds, limit=_limit(limit), offset=offset)
+        )
+
+    async def latest(self, agent_id: str, kind: str | None = None) -> Checkpoint | None:
+        """The agent's newest checkpoint, or None."""
+        found = await self.list_by_agent(agent_id, kind, limit=1)
+        return found[0] if found else None
+
+    async def ancestors(self, checkpoint_id: str, limit: int | None = None) -> list[Checkpoint]:
+        """What the checkpoint came from, nearest first. One that was deleted is there as its bare position."""
+        await self._positioned(checkpoint_id)
+        return await self._past.ancestors(checkpoint_id, limit)
+
+    async def compare(self, first_id: str, second_id: str) -> CheckpointDiff:
+        """What changed from the first checkpoint to the second."""
+        return compare(await self.load(first_id), await self.load(second_id))
+
+    async def history(self, agent_id: str) -> list[Record]:
+        """All the records of the agent's history, with the past that a fork shares."""
+        info = await self.store.agent(agent_id)
+        if info is None or self.user_id not in (None, info.user_id):
+            return []
+        return await self._past.history(agent_id)
+
+    async def append(self, agent_id: str, *records: Record, user_id: str | None = None) -> Committed:
+        """Appends records to an agent's history in one commit; secrets in tool arguments are taken out first."""
+        held = self._operations.of(agent_id)
+        change = Change(
+            agent_id=agent_id, user_id=user_id or self.user_id or "default",
+            records=redacted_records(records, self._redact_arguments),
+            epoch=None if held is None else held.epoch, hold=held is not None,
+        )  # fmt: skip
+        [done] = await self.store.commit(change)
+        return done
+
+    # --- care
+
+    async def pin(self, checkpoint_id: str, *, pinned: bool = True) -> None:
+        """Keeps a checkpoint from every policy, or gives it back to them."""
+        found = await self._positioned(checkpoint_id)
+        if found.deleted:
+            raise self._unknown(checkpoint_id)
+        await self.store.commit(Change(agent_id=found.agent_id, user_id=found.user_id, pin={checkpoint_id: pinned}))
+
+    async def delete(self, checkpoint_id: str) -> bool:
+        """Erases a checkpoint's content; its position stays. False when it was gone already."""
+        found = await self.store.position(checkpoint_id)
+        if found is None or found.deleted or self.user_id not in (None, found.user_id):
+            return False
+        [done] = await self.store.commit(
+            Change(agent_id=found.agent_id, user_id=found.user_id, delete=(checkpoint_id,))
+        )
+        if done.deleted:
+            await self.events.tell("checkpoint_deleted", found)
+        return bool(done.deleted)
+
+    async def clear_user_history(self, user_id: str) -> int:
+        """Erases everything of a user: checkpoints, histories, inboxes. Returns the number of checkpoints."""
+        if self.user_id not in (None, user_id):
+            return 0
+        listed = (
+            await self.store.list(Query(user_id=user_id, limit=None)) if self.events.wanted("checkpoint_deleted") else []
+        )
+        changes = [
+            Change(agent_id=info.agent_id, user_id=user_id, erase=True) for info in await self.store.agents(user_id)
+        ]
+        deleted = sum(done.deleted for done in await self.store.commit(*changes)) if changes else 0
+        for checkpoint in listed:
+            await self.events.tell("checkpoint_deleted", checkpoint)
+        return deleted
+
+    async def cleanup_old_checkpoints(self, max_age_days: float = 30) -> int:
+        """Retires what is older, but never a pinned checkpoint or the newest of an agent. Returns the number."""
+        moment = self._now() - timedelta(days=max_age_days)
+        return await self._retire(await self.retirement.plan_older(moment, user_id=self.user_id))
+
+    async def plan_retirement(self) -> list[Removal]:
+        """What the retention policy would retire now; nothing is changed."""
+        return await self.retirement.plan(self._now(), user_id=self.user_id)
+
+    async def collect_garbage(self, progress: Progress | None = None) -> dict[str, int]:
+        """Carries the retention policy out, erases what deletions left behind and gives the space back."""
+        retired = await self._retire(await self.plan_retirement())
+        return {"retired": retired, **await self.store.collect_garbage(progress)}
+
+    async def verify(self, progress: Progress | None = None) -> Report:
+        """Checks everything that is stored."""
+        return await self.store.verify(progress)
+
+    async def stats(self) -> dict[str, Any]:
+        return await self.store.stats()
+
+    def on(self, event: str, handler: Handler | None = None) -> Any:
+        """Adds a handler of an event; without one, a decorator."""
+        return self.events.on(event, handler)
+
+    async def close(self) -> None:
+        """Lets go of the storage; the last manager that uses it closes it. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        users = _users.get(self.storage, 1) - 1
+        _users[self.storage] = users
+        if users <= 0:
+            await self.storage.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- parts
+
+    async def _saved(self, agents: Sequence[Any], purpose: Purpose) -> list[Committed]:
+        done, removed = await self._saver.save(agents, purpose, user_id=self.user_id)
+        for committed in done:
+            await self.events.tell("checkpoint_saved", committed.checkpoint)
+        await self._tell_deleted(removed)
+        return done
+
+    async def _release(self, operation: Operation, *, delete: bool) -> None:
+        """Ends an operation; on success its checkpoint goes in the same commit."""
+        found = await self.store.position(operation.checkpoint_id) if self.events.wanted("checkpoint_deleted") else None
+        await self.store.commit(
+            Change(
+                agent_id=operation.agent_id, user_id=operation.user_id, epoch=operation.epoch,
+                delete=(operation.checkpoint_id,) if delete else (),
+            )  # fmt: skip
+        )
+        if delete and found is not None:
+            await self.events.tell("checkpoint_deleted", found)
+
+    async def _retire(self, removals: Sequence[Removal]) -> int:
+        deleted = await self.retirement.carry_out(removals)
+        await self._tell_deleted(removals)
+        return deleted
+
+    async def _tell_deleted(self, removals: Sequence[Removal]) -> None:
+        if not self.events.wanted("checkpoint_deleted"):
+            return
+        for removal in removals:
+            position = await self.store.position(removal.checkpoint_id)
+            if position is not None and position.deleted:
+                await self.events.tell("checkpoint_deleted", position)
+
+    async def _rebuilt(self, checkpoint: Checkpoint, image: Image, *, tell: bool = True) -> Any:
+        agent = await self.types.rebuild(checkpoint)
+        self._saver.came_from(agent, checkpoint.agent_id, checkpoint.id, image)
+        if tell:
+            await self.events.tell("checkpoint_restored", checkpoint, agent)
+        return agent
+
+    async def _fetched(self, checkpoint_id: str) -> tuple[Checkpoint, Image]:
+        found = await self.store.fetch(checkpoint_id)
+        if found is None or self.user_id not in (None, found[0].user_id):
+            raise self._unknown(checkpoint_id)
+        return found
+
+    async def _positioned(self, checkpoint_id: str) -> Checkpoint:
+        found = await self.store.position(checkpoint_id)
+        if found is None or self.user_id not in (None, found.user_id):
+            raise self._unknown(checkpoint_id)
+        return found
+
+    def _unknown(self, checkpoint_id: str) -> UnknownCheckpoint:
+        return UnknownCheckpoint(f"There is no checkpoint {checkpoint_id}", checkpoint_id=checkpoint_id)
+
+
+def _policy_of(storage: CheckpointStorage) -> Policy:
+    """The default policy, with the limits that the storage was given."""
+    return Policy(
+        per_user=getattr(storage, "max_checkpoints_per_user", None), total=getattr(storage, "max_checkpoints", None)
+    )
+
+
+def _limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 0:
+        raise InvalidArgument(f"A limit can't be {limit}")
+    return limit
+
+
+def _id_of(done: Committed) -> str:
+    assert done.checkpoint is not None
+    return done.checkpoint.id
