@@ -13,7 +13,7 @@ from holdfast.errors import InvalidArgument, MissingMethod, UnknownCheckpoint
 from holdfast.history.checkpoint import Kind
 from holdfast.history.image import Image
 from holdfast.storage import rules
-from holdfast.storage.heads import pack_head, unpack_head
+from holdfast.storage.heads import detached
 from holdfast.storage.ids import new_id
 from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import (
@@ -78,11 +78,11 @@ class StorageAdapter:
 
     async def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
         found = await self._call("load", checkpoint_id)
-        return None if found is None else (_alone(found), Image.of(found.state or {}))
+        return None if found is None else (detached(found), Image.of(found.state or {}))
 
     async def position(self, checkpoint_id: str) -> Checkpoint | None:
         found = await self._call("load", checkpoint_id)
-        return None if found is None else _alone(found)
+        return None if found is None else detached(found)
 
     async def agents(self, user_id: str | None = None) -> list[AgentInfo]:
         listed = [checkpoint async for checkpoint in self._each(Query(user_id=user_id))]
@@ -170,7 +170,7 @@ class StorageAdapter:
     async def _carry_out(self, change: Change, head: Head, number: int) -> Committed:
         first, completed = head.seq + 1, None
         if change.checkpoint is not None and change.image is not None:
-            completed = _alone(
+            completed = detached(
                 rules.completed(
                     change,
                     change.checkpoint,
@@ -179,7 +179,7 @@ class StorageAdapter:
                     commit_number=number,
                 )
             )
-            await self._call("save", _alone(completed).evolve(state=change.image.decode()))
+            await self._call("save", detached(completed).evolve(state=change.image.decode()))
             head = head.evolve(seq=completed.position, tip_id=completed.id, agent_type=completed.agent_type)
         self._heads[change.agent_id] = head.evolve(commit_number=number)
         deleted = await self._delete(change)
@@ -226,7 +226,7 @@ class StorageAdapter:
                     and query.agent_id in (None, found.agent_id)
                     and (not query.kinds or found.kind in query.kinds)
                 ):
-                    yield _alone(found)
+                    yield detached(found)
             if len(page) < _PAGE or not fresh:  # nothing new: a storage that ignores the offset would go on for ever
                 return
 
@@ -310,24 +310,10 @@ class StorageAdapter:
     async def list(self, query: Query) -> list[Checkpoint]:
         simple = query.user_id is not None and query.agent_id is None and not query.kinds and not query.oldest_first
         if simple and query.limit is not None:
-            return [_alone(one) for one in await self._call("list_by_user", query.user_id, query.limit, query.offset)]
+            return [detached(one) for one in await self._call("list_by_user", query.user_id, query.limit, query.offset)]
         found = [checkpoint async for checkpoint in self._each(query)]
         if query.oldest_first:
             found.reverse()
         return (
             found[query.offset :] if query.limit is None else [*islice(found, query.offset, query.offset + query.limit)]
         )
-
-
-def _alone(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint without its state, sharing nothing that somebody could change."""
-    return unpack_head(
-        pack_head(checkpoint),
-        id=checkpoint.id,
-        agent_id=checkpoint.agent_id,
-        user_id=checkpoint.user_id,
-        kind=str(checkpoint.kind),
-        parent_checkpoint_id=checkpoint.parent_checkpoint_id,
-        position=checkpoint.position,
-        commit_number=checkpoint.commit_number,
-    )

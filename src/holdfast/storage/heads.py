@@ -62,6 +62,20 @@ def unpack_head(data: bytes, **known: Any) -> Checkpoint:
     return Checkpoint(**{**fields, **known})
 
 
+def detached(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint without its state, sharing nothing that somebody could change."""
+    return unpack_head(
+        pack_head(checkpoint),
+        id=checkpoint.id,
+        agent_id=checkpoint.agent_id,
+        user_id=checkpoint.user_id,
+        kind=str(checkpoint.kind),
+        parent_checkpoint_id=checkpoint.parent_checkpoint_id,
+        position=checkpoint.position,
+        commit_number=checkpoint.commit_number,
+    )
+
+
 def digest_of(checkpoint: Checkpoint, image: Image) -> bytes:
     """The 16 bytes that bind a checkpoint's content to its record.
 
