@@ -78,12 +78,13 @@ class FileCheckpointStorage(CheckpointStorage):
             path = self._place(checkpoint, kind, names, before)
             if before is not None and path == before.path:
                 write_whole(path, data)
-                return path
-            while not write_new(path, data):  # only a program that ignores the lock can have taken the name
-                path = self._place(checkpoint, kind, [*self._folder.names(), path.name], None)
-            if before is not None:
-                before.path.unlink(missing_ok=True)
-                sync_folder(self.directory)
+            else:
+                while not write_new(path, data):  # only a program that ignores the lock can have taken the name
+                    path = self._place(checkpoint, kind, [*self._folder.names(), path.name], None)
+                if before is not None:
+                    before.path.unlink(missing_ok=True)
+                    sync_folder(self.directory)
+            self._folder.note(path)
             return path
 
     def read(self, path: str | os.PathLike[str]) -> Checkpoint:

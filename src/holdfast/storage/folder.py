@@ -86,10 +86,16 @@ class Folder:
     def find(self, checkpoint_id: str, agent_id: str | None = None) -> Entry | None:
         """The file of this id, damaged or not."""
         with self._lock:
-            for name, known in list(self._known.items()):
-                if known.id == checkpoint_id and (entry := self._entry(name)) is not None and entry is known:
-                    return entry
+            known = [entry for entry in self._known.values() if entry.id == checkpoint_id]
+            unchanged = [entry for entry in known if self._entry(entry.path.name) is entry]
+        if unchanged:
+            return max(unchanged, key=lambda entry: entry.order)
         return next((entry for entry in self.entries(agent_id) if entry.id == checkpoint_id), None)
+
+    def note(self, path: Path) -> None:
+        """Looks at a file that was just written, so that its id is known even if it is damaged one day."""
+        with self._lock:
+            self._entry(path.name)
 
     def known(self) -> list[Entry]:
         """What was read so far, as it was then."""
