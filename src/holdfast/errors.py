@@ -1,33 +1,33 @@
 """The tree of everything that Holdfast raises on purpose.
 
-    HoldfastError
-    ├── NotFound
-    │   ├── UnknownCheckpoint     no checkpoint has this id (or it is another user's)
-    │   ├── UnknownAgent          no agent has this id (or it is another user's)
-    │   ├── UnknownGroup          no group of checkpoints has this id
-    │   └── UnknownAgentType      nothing was registered that can rebuild this agent
-    ├── Refused
-    │   ├── WrongOwner            the agent belongs to another user
-    │   ├── WrongAgent            the checkpoint belongs to another agent
-    │   ├── OwnedElsewhere        a live process is advancing this agent now
-    │   ├── StaleWriter           the agent was taken over; this operation may not write any more
-    │   ├── RunMismatch           a run of this name exists with other code
-    │   ├── DuplicateId           an id that must be new is taken
-    │   ├── InvalidArgument       an argument that can't be what was meant
-    │   └── MissingMethod         the storage or agent lacks a method that this call needs
-    ├── Unstorable
-    │   ├── UnknownValueType      a value that can't be kept exactly, with its path
-    │   ├── InvalidImport         a line that is no record of Holdfast's wire format
-    │   └── TooLarge              a state or value above its size cap
-    ├── Corrupt                   stored bytes that fail their authentication; kept, never repaired unasked
-    └── StorageFailed
-        ├── Unopenable            not a store, a newer format, a directory, a network file system …
-        │   ├── KeyMissing        the store's key is not there; it opens read-only
-        │   └── WrongKey          a key that did not write this store
-        ├── ReadOnly              the store was opened for reading
-        ├── DiskFull              no room; what was acknowledged is kept
-        ├── Poisoned              an I/O error happened; close and reopen
-        └── Closed                the store was closed
+HoldfastError
+├── NotFound
+│   ├── UnknownCheckpoint     no checkpoint has this id (or it is another user's)
+│   ├── UnknownAgent          no agent has this id (or it is another user's)
+│   ├── UnknownGroup          no group of checkpoints has this id
+│   └── UnknownAgentType      nothing was registered that can rebuild this agent
+├── Refused
+│   ├── WrongOwner            the agent belongs to another user
+│   ├── WrongAgent            the checkpoint belongs to another agent
+│   ├── OwnedElsewhere        a live process is advancing this agent now
+│   ├── StaleWriter           the agent was taken over; this operation may not write any more
+│   ├── RunMismatch           a run of this name exists with other code
+│   ├── DuplicateId           an id that must be new is taken
+│   ├── InvalidArgument       an argument that can't be what was meant
+│   └── MissingMethod         the storage or agent lacks a method that this call needs
+├── Unstorable
+│   ├── UnknownValueType      a value that can't be kept exactly, with its path
+│   ├── InvalidImport         a line that is no record of Holdfast's wire format
+│   └── TooLarge              a state or value above its size cap
+├── Corrupt                   stored bytes that fail their authentication; kept, never repaired unasked
+└── StorageFailed
+    ├── Unopenable            not a store, a newer format, a directory, a network file system …
+    │   ├── KeyMissing        the store's key is not there; it opens read-only
+    │   └── WrongKey          a key that did not write this store
+    ├── ReadOnly              the store was opened for reading
+    ├── DiskFull              no room; what was acknowledged is kept
+    ├── Poisoned              an I/O error happened; close and reopen
+    └── Closed                the store was closed
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class StorageFailed(HoldfastError):
 
 
 class Unopenable(StorageFailed):
-    """Not a store, a newer format, a directory, a network file system …"""
+    """Not a store, a newer format, a directory, a network file system and the like."""
 
 
 class KeyMissing(Unopenable):

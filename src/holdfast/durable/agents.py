@@ -90,7 +90,7 @@ class AgentTypes:
     ) -> None:
         """A class is rebuilt as `cls(agent_id=…, user_id=…)`; a factory gets the Checkpoint. The last one counts."""
         if inspect.isclass(cls_or_factory):
-            cls = cls_or_factory
+            cls: Any = cls_or_factory
 
             def build(checkpoint: Checkpoint) -> Any:
                 return cls(agent_id=checkpoint.agent_id, user_id=checkpoint.user_id)
@@ -134,7 +134,7 @@ async def put_back(agent: Any, checkpoint: Checkpoint) -> None:
 
 
 def _set_status(agent: Any, status: str) -> None:
-    """Sets the status as the type it has in a fresh agent; one that is computed from the state stays the agent's own."""
+    """Sets the status as the type it has in a fresh agent; a computed one stays the agent's own."""
     fresh = getattr(agent, "status", None)
     value: Any = status
     if isinstance(fresh, Enum):

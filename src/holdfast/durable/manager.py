@@ -104,7 +104,7 @@ class CheckpointManager:
             take_over=take_over,
         )
         [done] = await self._saved([agent], purpose)
-        return _id_of(done)
+        return _checkpoint_of(done).id
 
     async def restore(self, checkpoint_id: str) -> Any:
         """A live agent as it was at this checkpoint. Nothing is written; its next save is a branch from there."""
@@ -127,12 +127,14 @@ class CheckpointManager:
             fork_of=source.id,
         )  # fmt: skip
         [done] = await self.store.commit(change)
-        assert done.checkpoint is not None
-        agent = await self._rebuilt(done.checkpoint.evolve(state=image.decode()), image, tell=False)
-        await self.events.tell("checkpoint_saved", done.checkpoint)
+        forked = _checkpoint_of(done)
+        agent = await self._rebuilt(forked.evolve(state=image.decode()), image, tell=False)
+        await self.events.tell("checkpoint_saved", forked)
         return agent
 
-    async def save_group(self, agents: Sequence[Any], *, kind: str = Kind.MANUAL, metadata: dict[str, Any] | None = None) -> str:
+    async def save_group(
+        self, agents: Sequence[Any], *, kind: str = Kind.MANUAL, metadata: dict[str, Any] | None = None
+    ) -> str:
         """Saves several agents in one commit: a consistent cut. Returns the group's id."""
         if not agents:
             raise InvalidArgument("A group needs at least one agent")
@@ -171,7 +173,11 @@ class CheckpointManager:
         )
         [done] = await self._saved([agent], purpose)
         operation = Operation(
-            name=name, agent_id=agent.agent_id, user_id=agent.user_id, checkpoint_id=_id_of(done), epoch=done.epoch
+            name=name,
+            agent_id=agent.agent_id,
+            user_id=agent.user_id,
+            checkpoint_id=_checkpoint_of(done).id,
+            epoch=done.epoch,
         )
         self._operations.begin(operation)
         try:
@@ -204,7 +210,9 @@ class CheckpointManager:
         """A user's checkpoints, newest first, with state=None."""
         user_id = user_id if user_id is not None else self.user_id
         if user_id is None:
-            raise InvalidArgument("list_by_user needs a user_id", hint="Only a manager scoped to a user may leave it out.")
+            raise InvalidArgument(
+                "list_by_user needs a user_id", hint="Only a manager scoped to a user may leave it out."
+            )
         if self.user_id not in (None, user_id):
             return []
         return await self.store.list(Query(user_id=user_id, limit=_limit(limit), offset=offset))
@@ -276,7 +284,9 @@ class CheckpointManager:
         if self.user_id not in (None, user_id):
             return 0
         listed = (
-            await self.store.list(Query(user_id=user_id, limit=None)) if self.events.wanted("checkpoint_deleted") else []
+            await self.store.list(Query(user_id=user_id, limit=None))
+            if self.events.wanted("checkpoint_deleted")
+            else []
         )
         changes = [
             Change(agent_id=info.agent_id, user_id=user_id, erase=True) for info in await self.store.agents(user_id)
@@ -343,9 +353,11 @@ class CheckpointManager:
         found = await self.store.position(operation.checkpoint_id) if self.events.wanted("checkpoint_deleted") else None
         await self.store.commit(
             Change(
-                agent_id=operation.agent_id, user_id=operation.user_id, epoch=operation.epoch,
+                agent_id=operation.agent_id,
+                user_id=operation.user_id,
+                epoch=operation.epoch,
                 delete=(operation.checkpoint_id,) if delete else (),
-            )  # fmt: skip
+            )
         )
         if delete and found is not None:
             await self.events.tell("checkpoint_deleted", found)
@@ -399,6 +411,7 @@ def _limit(limit: int | None) -> int | None:
     return limit
 
 
-def _id_of(done: Committed) -> str:
-    assert done.checkpoint is not None
-    return done.checkpoint.id
+def _checkpoint_of(done: Committed) -> Checkpoint:
+    if done.checkpoint is None:
+        raise RuntimeError("a commit with a checkpoint gave none back")
+    return done.checkpoint

@@ -41,7 +41,7 @@ class Past:
         while name is not None:
             records = await self.store.read(name)
             if upto is not None:
-                records = [record for record in live_path([r for r in records if r.seq <= upto])]
+                records = live_path([r for r in records if r.seq <= upto])
             parts.append(records)
             info = await self.store.agent(name)
             name, upto = info.forked_from if info is not None and info.forked_from is not None else (None, None)

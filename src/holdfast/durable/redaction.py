@@ -60,10 +60,10 @@ class Redactor:
         return value
 
     def _clean_item(self, key: Any, value: Any, path: str, found: list[str]) -> Any:
-        if isinstance(key, str) and value not in (None, "", MARK) and self.keys.search(key):
-            if isinstance(value, str | bytes | int | float) and not isinstance(value, bool):
-                found.append(path)
-                return MARK
+        is_secret = isinstance(key, str) and self.keys.search(key) is not None
+        if is_secret and isinstance(value, str | bytes | int | float) and value not in ("", MARK, True, False):
+            found.append(path)
+            return MARK
         return self._clean(value, path, found)
 
     def _clean_text(self, text: str, path: str, found: list[str]) -> str:

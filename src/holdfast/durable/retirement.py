@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -45,31 +46,27 @@ class Retirement:
         if draft.kind not in LIMITED:
             return []
         removals = []
-        if self._is_due(policy.per_user, draft.user_id):
-            assert policy.per_user is not None
+        if policy.per_user is not None and self._is_due(policy.per_user, draft.user_id):
             removals = await self._beyond(
                 Query(user_id=draft.user_id, kinds=LIMITED, offset=max(0, policy.per_user - 1)),
                 draft,
                 f"limit of {policy.per_user} checkpoints per user",
             )
-        if self._is_due(policy.total, ""):
-            assert policy.total is not None
+        if policy.total is not None and self._is_due(policy.total, ""):
             removals += await self._beyond(
-                Query(kinds=LIMITED, offset=max(0, policy.total - 1)), draft, f"limit of {policy.total} checkpoints in all"
+                Query(kinds=LIMITED, offset=max(0, policy.total - 1)),
+                draft,
+                f"limit of {policy.total} checkpoints in all",
             )
         return list({removal.checkpoint_id: removal for removal in removals}.values())
 
-    def _is_due(self, limit: int | None, scope: str) -> bool:
+    def _is_due(self, limit: int, scope: str) -> bool:
         """Whether a limit is looked at with this save."""
-        if limit is None:
-            return False
         self._saves[scope] += 1
         return self._saves[scope] % max(1, limit // _EXACT_BELOW) == 0
 
     async def _beyond(self, query: Query, draft: Checkpoint, reason: str) -> list[Removal]:
-        beyond = await self.store.list(query.__class__(
-            user_id=query.user_id, agent_id=query.agent_id, kinds=query.kinds, offset=query.offset, limit=_AT_ONCE
-        ))
+        beyond = await self.store.list(replace(query, limit=_AT_ONCE))
         newest = await self._newest({checkpoint.agent_id for checkpoint in beyond} - {draft.agent_id})
         return beyond_limit(beyond, newest, reason)
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from holdfast.errors import InvalidArgument
 
+
 class Kind(StrEnum):
     """Why a checkpoint exists."""
 
@@ -25,9 +26,7 @@ class Kind(StrEnum):
         try:
             return cls(name)
         except ValueError:
-            raise InvalidArgument(
-                f"{name!r} is no kind of checkpoint", hint=f"Kinds are {', '.join(cls)}."
-            ) from None
+            raise InvalidArgument(f"{name!r} is no kind of checkpoint", hint=f"Kinds are {', '.join(cls)}.") from None
 
 
 _VALUES = ("collected_fields", "required_fields", "metadata", "state", "group_place")

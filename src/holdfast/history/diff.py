@@ -186,15 +186,15 @@ class _Walk:
         for i, j in [*kept, (len(old), len(new))]:
             for gone in range(old_next, i):
                 if gone not in moved_from:
-                    self._removed(old[gone], old_place.index(gone))
+                    self._removed(old[gone], old_place.item(gone))
             for come in range(new_next, j):
                 if come in moved_to:
                     came = moved_to[come]
-                    self._moved(old[came], new[come], old_place.index(came), new_place.index(come))
+                    self._moved(old[came], new[come], old_place.item(came), new_place.item(come))
                 else:
-                    self._added(new[come], new_place.index(come))
+                    self._added(new[come], new_place.item(come))
             if i < len(old):
-                self.compare(old[i], new[j], old_place.index(i), new_place.index(j))
+                self.compare(old[i], new[j], old_place.item(i), new_place.item(j))
             old_next, new_next = i + 1, j + 1
 
     def _align(self, old: list[Any], new: list[Any]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -22,7 +22,7 @@ class Place(NamedTuple):
             return self.attribute(key)
         return Place((*self.parts, key), f"{self.path}[{key_text(key)}]")
 
-    def index(self, index: int) -> Place:
+    def item(self, index: int) -> Place:
         return Place((*self.parts, index), f"{self.path}[{index}]")
 
     def element(self, element: Any) -> Place:

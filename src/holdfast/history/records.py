@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cache
 from typing import Any, ClassVar, Self
 
 from holdfast.errors import InvalidImport
@@ -26,7 +25,7 @@ class Record:
     attempt: int | None = None
     forked_from: dict[str, Any] | None = None
     os_answers: list[Any] | None = None
-    redacted: list[str] | None = None  # paths of what was taken out before this was stored
+    redacted: list[Any] | None = None  # paths of what was taken out before this was stored
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)
@@ -186,17 +185,17 @@ RECORD_NUMBERS: dict[int, type[Record]] = {cls.number: cls for cls in RECORD_TYP
 _COMMON = ("session", "feed", "batch", "attempt", "forked_from", "os_answers", "redacted")
 
 
-@cache
-def own_fields(cls: type[Record]) -> tuple[str, ...]:
-    """The fields that are a record type's own, in their stored order: new ones go last, none is ever removed."""
-    common = {"seq", "at", *_COMMON}
-    return tuple(field.name for field in fields(cls) if field.name not in common)
+OWN_FIELDS: dict[str, tuple[str, ...]] = {
+    name: tuple(field.name for field in fields(cls) if field.name not in {"seq", "at", *_COMMON})
+    for name, cls in RECORD_TYPES.items()
+}
+"""The fields that are a record type's own, in their stored order: new ones go last, none is ever removed."""
 
 
 def to_row(record: Record) -> list[Any]:
     """The compact form that stores keep: `[number, common, own fields …]`, without seq and at."""
     common = {str(i): value for i, name in enumerate(_COMMON) if (value := getattr(record, name)) is not None}
-    return [record.number, common or None, *(getattr(record, name) for name in own_fields(type(record)))]
+    return [record.number, common or None, *(getattr(record, name) for name in OWN_FIELDS[record.type])]
 
 
 def from_row(row: list[Any], *, seq: int, at: datetime) -> Record:
@@ -209,4 +208,4 @@ def from_row(row: list[Any], *, seq: int, at: datetime) -> Record:
             hint="It was written by a newer Holdfast: upgrade.",
         )
     common = {_COMMON[int(i)]: value for i, value in (row[1] or {}).items()}
-    return cls(seq=seq, at=at, **common, **dict(zip(own_fields(cls), row[2:], strict=False)))
+    return cls(seq=seq, at=at, **common, **dict(zip(OWN_FIELDS[cls.type], row[2:], strict=False)))

@@ -86,9 +86,7 @@ def protected(checkpoint: Checkpoint, newest: Mapping[str, str]) -> bool:
 
 
 def removal(checkpoint: Checkpoint, reason: str) -> Removal:
-    return Removal(
-        checkpoint_id=checkpoint.id, agent_id=checkpoint.agent_id, user_id=checkpoint.user_id, reason=reason
-    )
+    return Removal(checkpoint_id=checkpoint.id, agent_id=checkpoint.agent_id, user_id=checkpoint.user_id, reason=reason)
 
 
 def _reason(checkpoint: Checkpoint, policy: Policy, now: datetime, seen: Counter[tuple[str, str]]) -> str | None:

@@ -129,4 +129,5 @@ def _leaf_token(value: Any) -> Hashable:
     if isinstance(value, (bytearray, memoryview)):
         return (cls, bytes(value))
     # Equal is not enough here: Decimal("1.0") == Decimal("1.00"), 0.0 == -0.0, and one instant in two time zones.
-    return (cls, id(value) if cls.__repr__ is object.__repr__ else repr(value))
+    has_no_text = cls.__repr__ is object.__repr__  # type: ignore[comparison-overlap]
+    return (cls, id(value) if has_no_text else repr(value))

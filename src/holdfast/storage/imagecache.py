@@ -17,7 +17,7 @@ class ImageCache:
     """Images by key, within a bound. They share what they have in common, so this counts too much, never too little."""
 
     def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
-        self._images: OrderedDict[int, Image] = OrderedDict()
+        self._images: OrderedDict[Hashable, Image] = OrderedDict()
         self._bytes = 0
         self._bytes_max = bytes_max
 

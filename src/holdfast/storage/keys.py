@@ -102,5 +102,3 @@ def fingerprint(ring: Ring) -> dict[str, str]:
         str(number): blake2b(key, digest_size=4, person=b"fingerprint").hexdigest()
         for number, key in sorted(ring.keys.items())
     }
-
-

@@ -138,7 +138,9 @@ def _forked_from(change: Change, place_of: Callable[[str], Place | None]) -> dic
     return {"agentId": origin[0], "seq": origin[1], "checkpointId": change.fork_of}
 
 
-def completed(change: Change, checkpoint: Checkpoint, *, parent: str | None, seq: int, commit_number: int) -> Checkpoint:
+def completed(
+    change: Change, checkpoint: Checkpoint, *, parent: str | None, seq: int, commit_number: int
+) -> Checkpoint:
     """The checkpoint as it is listed from now on: with the numbers that only the store could give."""
     return checkpoint.evolve(
         user_id=change.user_id,
@@ -154,7 +156,5 @@ def check_distinct(changes: tuple[Change, ...]) -> None:
     seen: set[str] = set()
     for change in changes:
         if change.agent_id in seen:
-            raise InvalidArgument(
-                f"One commit has two changes for agent {change.agent_id}", agent_id=change.agent_id
-            )
+            raise InvalidArgument(f"One commit has two changes for agent {change.agent_id}", agent_id=change.agent_id)
         seen.add(change.agent_id)

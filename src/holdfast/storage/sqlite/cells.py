@@ -77,10 +77,12 @@ class Cells:
         ]  # fmt: skip
         while len(values) > 11 and not values[-1]:
             values.pop()
-        return self.ring.seal(b"agent", self._agent_place(row.number, row.user, row.agent_id), codec.pack(values))
+        return self.ring.seal(
+            b"agent", self._agent_place(row.number, row.user, row.agent_id, row.head.user_id), codec.pack(values)
+        )
 
     def unpack_agent(self, number: int, user: int, agent_id: str, user_id: str, cell: bytes) -> AgentRow:
-        data = self._unseal(b"agent", self._agent_place(number, user, agent_id), cell, "agent", agent_id)
+        data = self._unseal(b"agent", self._agent_place(number, user, agent_id, user_id), cell, "agent", agent_id)
         values = codec.decode(data)
         values += [0, 0, 0, 0, b"", None, 0, False][len(values) - 11 :]
         origin = values[16]
@@ -95,8 +97,8 @@ class Cells:
             open_states=values[9], state_seq=values[10], origin_number=values[17], erased=values[18],
         )  # fmt: skip
 
-    def _agent_place(self, number: int, user: int, agent_id: str) -> bytes:
-        return codec.pack([self.store_id, number, user, agent_id])
+    def _agent_place(self, number: int, user: int, agent_id: str, user_id: str) -> bytes:
+        return codec.pack([self.store_id, number, user, agent_id, user_id])
 
     def pack_store(self, row: StoreRow) -> bytes:
         values = [row.chain, row.seq, row.commit_number, row.heads.to_bytes(MAC_BYTES, "big")]
@@ -113,7 +115,9 @@ class Cells:
 
     # --- records
 
-    def pack_record(self, key: int, chain: bytes, record: Record, *, commit_number: int, at: datetime) -> tuple[bytes, bytes]:
+    def pack_record(
+        self, key: int, chain: bytes, record: Record, *, commit_number: int, at: datetime
+    ) -> tuple[bytes, bytes]:
         """The cell of a record and the chain's next value."""
         data = codec.pack([commit_number, (at - _EPOCH) // _MICROSECOND, _compact(to_row(record))])
         hashed = unkeyed_hash(data)
@@ -134,6 +138,15 @@ class Cells:
         return from_row(_expanded(row), seq=seq, at=_EPOCH + timedelta(microseconds=at)), commit_number
 
     @staticmethod
+    def peek_record(cell: bytes, *, seq: int) -> Record | None:
+        """The record in a cell whose hash holds, whatever its place in a chain; None when the hash does not."""
+        hashed, data = cell[SEAL_BYTES : SEAL_BYTES + HASH_BYTES], cell[SEAL_BYTES + HASH_BYTES :]
+        if unkeyed_hash(data) != hashed:
+            return None
+        _, at, row = codec.decode(data)
+        return from_row(_expanded(row), seq=seq, at=_EPOCH + timedelta(microseconds=at))
+
+    @staticmethod
     def chain_of(cell: bytes) -> bytes:
         return cell[1:SEAL_BYTES]
 
@@ -145,7 +158,9 @@ class Cells:
     def pack_checkpoint(self, key: int, user: int, commit_number: int, kind: int, head: bytes) -> bytes:
         return self.ring.seal(b"checkpoint", self._checkpoint_place(key, user, commit_number, kind), head)
 
-    def unpack_checkpoint(self, key: int, user: int, commit_number: int, kind: int, cell: bytes, *, agent_id: str) -> bytes:
+    def unpack_checkpoint(
+        self, key: int, user: int, commit_number: int, kind: int, cell: bytes, *, agent_id: str
+    ) -> bytes:
         place = self._checkpoint_place(key, user, commit_number, kind)
         return self._unseal(b"checkpoint", place, cell, "checkpoint", agent_id, key)
 
@@ -156,7 +171,9 @@ class Cells:
         """A state, a segment, a snapshot or an inbox message, bound to its key and to what it builds on."""
         return self.ring.seal(domain, self._place(key, base), data)
 
-    def unpack_bytes(self, domain: bytes, key: int, base: int | None, cell: bytes, *, agent_id: str | None = None) -> bytes:
+    def unpack_bytes(
+        self, domain: bytes, key: int, base: int | None, cell: bytes, *, agent_id: str | None = None
+    ) -> bytes:
         return self._unseal(domain, self._place(key, base), cell, domain.decode(), agent_id, key)
 
     def _place(self, key: int, base: int | None) -> bytes:
@@ -165,7 +182,8 @@ class Cells:
     def _unseal(
         self, domain: bytes, place: bytes, cell: bytes, what: str, agent_id: str | None, key: int | None = None
     ) -> bytes:
-        data = self.ring.unseal(domain, place, bytes(cell)) if isinstance(cell, bytes) else None
+        # A damaged page can hold any type where a blob should be.
+        data = self.ring.unseal(domain, place, cell) if isinstance(cell, bytes) else None  # type: ignore[redundant-expr]
         if data is None:
             seq = None if key is None else key & 0xFFFFFFFF
             where = "" if agent_id is None else f" of agent {agent_id}"

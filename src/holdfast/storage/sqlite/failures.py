@@ -20,7 +20,9 @@ def translated(error: apsw.Error, path: str) -> HoldfastError:
         return ReadOnly(f"The store can't be written: {what}", path=path)
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StorageFailed(
-            f"Another program keeps the database locked: {what}", path=path, hint="Close other programs that use the file."
+            f"Another program keeps the database locked: {what}",
+            path=path,
+            hint="Close other programs that use the file.",
         )
     if isinstance(error, apsw.SQLError):
         return Corrupt(f"The tables are not as this version left them: {what}", path=path)

@@ -25,11 +25,21 @@ from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import SEGMENT_STATES, States
 
 if TYPE_CHECKING:
-    import apsw
-
     from holdfast.history.checkpoint import Checkpoint
+    from holdfast.history.image import Image
+    from holdfast.storage.sqlite.database import Database
 
 log = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A checkpoint that a change saves, and the delta of its state."""
+
+    checkpoint: Checkpoint
+    image: Image
+    state: bytes
+
 
 @dataclass(slots=True)
 class Plan:
@@ -40,9 +50,7 @@ class Plan:
     is_new: bool
     records: list[Record] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)  # keys of checkpoints
-    checkpoint: Checkpoint | None = None
-    state: bytes | None = None
-    rewinds_to: int | None = None
+    content: Content | None = None
 
 
 class Ledger:
@@ -50,7 +58,7 @@ class Ledger:
 
     def __init__(
         self,
-        db: apsw.Connection,
+        db: Database,
         cells: Cells,
         *,
         writer: str,
@@ -149,14 +157,14 @@ class Ledger:
         newest = key_of(row.number, row.state_seq) if row.state_seq else None
         if plan.is_new and change.fork_of is not None:
             newest = self.rows.key(change.fork_of)
-        plan.state = self.states.encode(newest, change.image)
-        plan.checkpoint = rules.completed(
+        checkpoint = rules.completed(
             change,
             change.checkpoint,
             parent=rules.parent_of(change, row.head),
             seq=0,
             commit_number=commit_number,
         )
+        plan.content = Content(checkpoint, change.image, self.states.encode(newest, change.image))
         return digest_of(change.checkpoint, change.image)
 
     # --- write
@@ -171,8 +179,8 @@ class Ledger:
         for id_, pinned in change.pin.items():
             self._pin(row, id_, pinned=pinned)
         checkpoint = None
-        if plan.checkpoint is not None:
-            row, checkpoint = self._write_checkpoint(plan, row)
+        if plan.content is not None:
+            row, checkpoint = self._write_checkpoint(plan, plan.content, row)
         if change.acknowledge is not None:
             acknowledged = min(max(change.acknowledge, row.head.inbox_acknowledged), row.head.inbox_last)
             row = row.evolve(head=row.head.evolve(inbox_acknowledged=acknowledged))
@@ -228,9 +236,11 @@ class Ledger:
     def _pending_again(self, records: list[Record], row: AgentRow) -> None:
         """After a rewind: what is pending is a fold over the live path, which only runs make worth reading."""
         first, last = span(row.number)
-        if row.head.runs == 0 and self.db.execute(
-            "SELECT 1 FROM pending WHERE key BETWEEN ? AND ?", (first, last)
-        ).fetchone() is None and not any(begins(record) for record in records):
+        if (
+            row.head.runs == 0
+            and self.db.execute("SELECT 1 FROM pending WHERE key BETWEEN ? AND ?", (first, last)).fetchone() is None
+            and not any(begins(record) for record in records)
+        ):
             return
         self.db.execute("DELETE FROM pending WHERE key BETWEEN ? AND ?", (first, last))
         for begun in pending(self.rows.records(row)):
@@ -239,10 +249,9 @@ class Ledger:
                 (key_of(row.number, begun.seq), begun.what, begun.name),
             )
 
-    def _write_checkpoint(self, plan: Plan, row: AgentRow) -> tuple[AgentRow, Checkpoint]:
-        assert plan.checkpoint is not None and plan.state is not None and plan.change.image is not None
+    def _write_checkpoint(self, plan: Plan, content: Content, row: AgentRow) -> tuple[AgentRow, Checkpoint]:
         seq = next(r.seq for r in reversed(plan.records) if isinstance(r, CheckpointSaved))
-        checkpoint = plan.checkpoint.evolve(position=seq)
+        checkpoint = content.checkpoint.evolve(position=seq)
         key = key_of(row.number, seq)
         kind = KIND_NUMBERS[Kind.of(checkpoint.kind)]
         head = self.cells.pack_checkpoint(key, row.user, checkpoint.commit_number, kind, pack_head(checkpoint))
@@ -254,7 +263,7 @@ class Ledger:
                 checkpoint.commit_number,
                 kind,
                 head,
-                self.cells.pack_bytes(b"state", key, None, plan.state),
+                self.cells.pack_bytes(b"state", key, None, content.state),
             ),
         )
         self.db.execute("REPLACE INTO ids (id, key) VALUES (?, ?)", (stored_id(checkpoint.id), key))
@@ -263,7 +272,7 @@ class Ledger:
         if plan.is_new and plan.change.fork_of is not None:
             base = self.rows.key(plan.change.fork_of)
             self.db.execute("INSERT INTO forks (key, base) VALUES (?, ?)", (row.number, base))
-        self.states.newest.put(key, plan.change.image)
+        self.states.newest.put(key, content.image)
         if row.state_seq:
             self.states.newest.drop(key_of(row.number, row.state_seq))
         head_now = row.head.evolve(
@@ -310,17 +319,14 @@ class Ledger:
         self.states.release(row.number)
         bounds = span(row.number)
         for table in ("records", "checkpoints", "segments", "snapshots", "pending", "inbox"):
-            self.db.execute(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", bounds)  # noqa: S608 - our own names
+            self.db.execute(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM ids WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM groups WHERE key BETWEEN ? AND ?", bounds)
         head = row.head.evolve(
             floor=row.head.seq, live=0, runs=0, tip_seq=0, tip_id=None, owner=None, origin=None,
             inbox_acknowledged=row.head.inbox_last,
         )  # fmt: skip
-        return row.evolve(
-            head=head, floor_chain=row.chain, open_states=0, state_seq=0, origin_number=0, erased=True
-        )
-
+        return row.evolve(head=head, floor_chain=row.chain, open_states=0, state_seq=0, origin_number=0, erased=True)
 
     # --- inbox
 

@@ -1,4 +1,4 @@
-"""What a process has open: for fork(), for the end of the program, and so that no open file is opened by other means."""
+"""What a process has open: for fork(), for its end, and so that no open file is opened by other means."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import apsw
 
 from holdfast.storage.sqlite import opening
 
@@ -59,35 +57,34 @@ def _before_fork() -> None:
     """No transaction may be under way: the child would inherit SQLite's note of locks that it does not have."""
     _lock.acquire()
     for store in list(_stores):
-        store._write_side.activity.acquire()
-        store._read_side.activity.acquire()
+        store.write_side.activity.acquire()
+        store.read_side.activity.acquire()
 
 
 def _after_fork_in_parent() -> None:
     for store in list(_stores):
         for db in _connections(store):
             opening.keep_log(db)
-        store._read_side.activity.release()
-        store._write_side.activity.release()
+        store.read_side.activity.release()
+        store.write_side.activity.release()
     _lock.release()
 
 
 def _after_fork_in_child() -> None:
-    global _lock
+    global _lock  # noqa: PLW0603 - the child must not inherit a lock that a thread of the parent holds
     for store in list(_stores):
         _never_closed.extend(_connections(store))
-        _never_closed.extend(store._write_side.forget_in_child())
-        _never_closed.extend(store._read_side.forget_in_child())
+        _never_closed.extend(store.write_side.forget_in_child())
+        _never_closed.extend(store.read_side.forget_in_child())
     opening.forked = True
     _lock = threading.Lock()
 
 
-def _connections(store: SQLiteCheckpointStorage) -> list[apsw.Connection]:
-    session, reader = store._write_side.session, store._read_side.reader
-    return [db for db in (session and session.db, reader and reader.db) if db is not None]
+def _connections(store: SQLiteCheckpointStorage) -> list[Any]:
+    session, reader = store.write_side.session, store.read_side.reader
+    both = (session.db if session is not None and session.is_open else None, None if reader is None else reader.db)
+    return [db for db in both if db is not None]
 
 
 atexit.register(_close_all)
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -70,7 +70,10 @@ class Presence:
             names = [entry.name for entry in os.scandir(self.folder)]
         except FileNotFoundError:
             return False
-        return any([self.alive(name) for name in names if name != self.writer])  # a list: sweep all the dead
+        alive = [
+            name for name in names if name != self.writer and self.alive(name)
+        ]  # all of them: this sweeps the dead
+        return bool(alive)
 
 
 def is_alive(folder: Path, writer: str, *, sweep: bool = True) -> bool:

@@ -15,7 +15,10 @@ from holdfast.storage.sqlite.schema import APPLICATION_ID, FORMAT
 
 _MAGIC: Final = b"SQLite format 3\0"
 _NETWORK: Final = frozenset(
-    "nfs nfs4 cifs smb smb2 smb3 smbfs afs 9p ceph glusterfs lustre fuse.sshfs fuse.glusterfs fuse.s3fs beegfs".split()
+    (
+        *("nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "beegfs"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs"),
+    )
 )
 BUSY_SECONDS: Final = 60
 PAGE_BYTES: Final = 2048  # small rows touch few pages: half of 4096 is half the log for a commit and 7 % less file
@@ -146,6 +149,15 @@ def _connect(name: str, flags: int, vfs: str | None, path: Path) -> apsw.Connect
         db.execute("PRAGMA application_id").fetchall()  # the first read: a broken file shows here
         if forked:
             keep_log(db)
-    except (apsw.CantOpenError, apsw.NotADBError, apsw.CorruptError, apsw.IOError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
-        raise _refusal(path, f"can't be opened: {error}", "Check the file, its folder and their permissions.") from error
+    except (
+        apsw.CantOpenError,
+        apsw.NotADBError,
+        apsw.CorruptError,
+        apsw.IOError,
+        apsw.ReadOnlyError,
+        apsw.PermissionsError,
+    ) as error:
+        raise _refusal(
+            path, f"can't be opened: {error}", "Check the file, its folder and their permissions."
+        ) from error
     return db

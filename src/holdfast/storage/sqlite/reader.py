@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,16 @@ from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
 from holdfast.history.records import CheckpointSaved, Record
 from holdfast.storage.heads import digest_of, unpack_head
-from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
 from holdfast.storage.ids import stored_id
+from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.rows import Rows, untext
 from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
 from holdfast.storage.sqlite.states import States
 
 if TYPE_CHECKING:
-    import apsw
-
     from holdfast.storage.sqlite.cells import AgentRow, Cells
+    from holdfast.storage.sqlite.database import Database
 
 _COLUMNS = "c.key, c.user, c.commit_number, c.kind, c.head"
 
@@ -30,7 +29,7 @@ _COLUMNS = "c.key, c.user, c.commit_number, c.kind, c.head"
 class Reader:
     """Answers questions through one connection, each inside one read transaction that the caller holds."""
 
-    def __init__(self, db: apsw.Connection, cells: Cells, alive: Callable[[str], bool]) -> None:
+    def __init__(self, db: Database, cells: Cells, alive: Callable[[str], bool]) -> None:
         self.db = db
         self.cells = cells
         self.alive = alive
@@ -40,7 +39,7 @@ class Reader:
     # --- histories
 
     def read(self, agent_id: str, after: int, limit: int | None) -> list[Record]:
-        row = self.rows.agent(agent_id)
+        row = self._agent(agent_id)
         if row is None:
             return []
         snapshots = self.rows.snapshots()
@@ -53,10 +52,11 @@ class Reader:
 
     def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
         found = self._find(checkpoint_id)
-        if found is None or found[1] is None:
+        if found is None:
             return None
         row, checkpoint, record = found
-        assert checkpoint is not None
+        if checkpoint is None:
+            return None
         try:
             image = States(self.db, self.cells).load(key_of(row.number, checkpoint.position))
         except (Corrupt, KeyError) as error:
@@ -75,10 +75,11 @@ class Reader:
     def _find(self, checkpoint_id: str) -> tuple[AgentRow, Checkpoint | None, CheckpointSaved] | None:
         key = self.rows.key(checkpoint_id)
         if key is None:
+            self.rows.check_unknown(checkpoint_id)
             return None
         row = self.rows.agent_numbered(agent_of(key))
         record, commit_number = self.rows.saved(row, seq_of(key), checkpoint_id=checkpoint_id)
-        found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()  # noqa: S608
+        found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()
         if found is None or found[4] is None:
             return row, None, record
         return row, self._listed(row, found, record, commit_number), record
@@ -106,79 +107,29 @@ class Reader:
             parent_checkpoint_id=record.parent, position=record.seq, commit_number=commit_number, state=None,
         )  # fmt: skip
 
-    def list(self, query: Query) -> list[Checkpoint]:
-        """The checkpoints asked for. A listing that lacks one is Corrupt, not short."""
-        limit = -1 if query.limit is None else query.limit
-        kinds = [KIND_NUMBERS[Kind.of(kind)] for kind in query.kinds]
-        among = f" AND c.kind IN ({','.join(map(str, kinds))})" if kinds else ""
-        order = "ASC" if query.oldest_first else "DESC"
-        if query.agent_id is not None:
-            row = self.rows.agent(query.agent_id)
-            if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
-                return []
-            self._check_count("agent", query.agent_id, [row])
-            where, bounds, by = "c.key BETWEEN ? AND ?", span(row.number), "c.key"
-        elif query.user_id is not None:
-            users = self.rows.users(query.user_id)
-            if not users:
-                return []
-            self._check_count("user", query.user_id, None)
-            where, bounds, by = "c.user = ?", (users[0],), "c.commit_number"
-        else:
-            self._check_count("store", None, None)
-            where, bounds, by = "1", (), "c.commit_number"
-        tie = "" if by == "c.key" else f", c.key {order}"
-        found = self.db.execute(
-            f"SELECT {_COLUMNS} FROM checkpoints c WHERE {where} AND c.head IS NOT NULL{among}"  # noqa: S608
-            f" ORDER BY {by} {order}{tie} LIMIT ? OFFSET ?",
-            (*bounds, limit, query.offset),
-        ).fetchall()
-        return list(self._authentic(found))
-
-    def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterable[Checkpoint]:
-        owners: dict[int, AgentRow] = {}
-        for item in found:
-            number = agent_of(item[0])
-            row = owners.get(number) or owners.setdefault(number, self.rows.agent_numbered(number))
-            record, commit_number = self.rows.saved(row, seq_of(item[0]))
-            yield self._listed(row, item, record, commit_number)
-
-    def _check_count(self, scope: str, name: str | None, rows: list[AgentRow] | None) -> None:
-        """Holds the index against the authenticated counts, once for each state of the store.
-
-        Counting a million entries takes longer than listing fifty, so a scope whose count was right is counted
-        again only after another commit.
-        """
-        now = self.rows.store().commit_number
-        if self.counted.get((scope, name)) == now:
-            return
-        if rows is None:
-            rows = list(self.rows.agents(name))
-        expected = sum([row.head.live for row in rows])
-        if scope == "agent":
-            bounds: tuple[Any, ...] = span(rows[0].number)
-            where = "key BETWEEN ? AND ?"
-        elif scope == "user":
-            where, bounds = "user = ?", (self.rows.users(name or "")[0],)
-        else:
-            where, bounds = "1", ()
-        [(count,)] = self.db.execute(
-            f"SELECT count(*) FROM checkpoints WHERE {where} AND head IS NOT NULL", bounds  # noqa: S608
-        ).fetchall()
-        if count != expected:
-            whose = "the store" if name is None else f"{scope} {name}"
-            raise Corrupt(f"The listing of {whose} has {count} checkpoints, but there must be {expected}", **{
-                f"{scope}_id": name
-            })
-        self.counted[scope, name] = now
-
     # --- the rest
+
+    def _agent(self, agent_id: str) -> AgentRow | None:
+        """The agent's row. That there is none is an answer too, and authenticated like any other."""
+        row = self.rows.agent(agent_id)
+        if row is None:
+            self._check_heads()
+        return row
+
+    def _check_heads(self) -> None:
+        """Makes sure that no agent or user hides behind a damaged name: every head opens, and they add up."""
+        store = self.rows.store()
+        if self.counted.get(("heads", None)) == store.commit_number:
+            return
+        if self.rows.sum_of_heads() != store.heads:
+            raise Corrupt("The agents in this store are not those that its head accounts for")
+        self.counted["heads", None] = store.commit_number
 
     def agents(self, user_id: str | None) -> list[AgentInfo]:
         return [self._info(row) for row in self.rows.agents(user_id) if not row.erased]
 
     def agent(self, agent_id: str) -> AgentInfo | None:
-        row = self.rows.agent(agent_id)
+        row = self._agent(agent_id)
         return None if row is None or row.erased else self._info(row)
 
     def _info(self, row: AgentRow) -> AgentInfo:
@@ -192,14 +143,16 @@ class Reader:
 
     def group(self, group_id: str) -> list[str]:
         ids = []
-        for (key,) in self.db.execute("SELECT key FROM groups WHERE id = ? ORDER BY key", (stored_id(group_id),)).fetchall():
+        for (key,) in self.db.execute(
+            "SELECT key FROM groups WHERE id = ? ORDER BY key", (stored_id(group_id),)
+        ).fetchall():
             row = self.rows.agent_numbered(agent_of(key))
             ids.append(self.rows.saved(row, seq_of(key))[0].id)
         return ids
 
     def pending(self, what: str, user_id: str | None, agent_id: str | None) -> list[Pending]:
         query, arguments = "SELECT key, name FROM pending WHERE what = ?", [what]
-        row = None if agent_id is None else self.rows.agent(agent_id)
+        row = None if agent_id is None else self._agent(agent_id)
         if agent_id is not None:
             if row is None:
                 return []
@@ -213,13 +166,18 @@ class Reader:
             alive = head.owner is not None and self.alive(head.owner)
             result.append(
                 Pending(
-                    what=what, name=untext(name), agent_id=row.agent_id, user_id=head.user_id, seq=seq_of(key), owner_alive=alive
+                    what=what,
+                    name=untext(name),
+                    agent_id=row.agent_id,
+                    user_id=head.user_id,
+                    seq=seq_of(key),
+                    owner_alive=alive,
                 )
             )
         return result
 
     def inbox(self, agent_id: str, limit: int) -> list[InboxMessage]:
-        row = self.rows.agent(agent_id)
+        row = self._agent(agent_id)
         if row is None:
             return []
         messages = []
@@ -235,6 +193,79 @@ class Reader:
         if len(messages) < limit and expected <= row.head.inbox_last:
             raise Corrupt(f"Message {expected} of agent {agent_id} is missing", agent_id=agent_id, seq=expected)
         return messages
+
+    # --- listings; last, because `list` hides the type of this name from what follows
+
+    def list(self, query: Query) -> list[Checkpoint]:
+        """The checkpoints asked for. A listing that lacks one is Corrupt, not short."""
+        limit = -1 if query.limit is None else query.limit
+        kinds = [KIND_NUMBERS[Kind.of(kind)] for kind in query.kinds]
+        among = f" AND c.kind IN ({','.join(map(str, kinds))})" if kinds else ""
+        order = "ASC" if query.oldest_first else "DESC"
+        bounds: tuple[int, ...]
+        if query.agent_id is not None:
+            row = self._agent(query.agent_id)
+            if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
+                return []
+            self._check_count("agent", query.agent_id, [row])
+            where, bounds, by = "c.key BETWEEN ? AND ?", span(row.number), "c.key"
+        elif query.user_id is not None:
+            users = self.rows.users(query.user_id)
+            if not users:
+                self._check_heads()
+                return []
+            self._check_count("user", query.user_id, None)
+            where, bounds, by = "c.user = ?", (users[0],), "c.commit_number"
+        else:
+            self._check_count("store", None, None)
+            where, bounds, by = "1", (), "c.commit_number"
+        tie = "" if by == "c.key" else f", c.key {order}"
+        found = self.db.execute(
+            f"SELECT {_COLUMNS} FROM checkpoints c WHERE {where} AND c.head IS NOT NULL{among}"
+            f" ORDER BY {by} {order}{tie} LIMIT ? OFFSET ?",
+            (*bounds, limit, query.offset),
+        ).fetchall()
+        return [*self._authentic(found)]
+
+    def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterator[Checkpoint]:
+        owners: dict[int, AgentRow] = {}
+        for item in found:
+            number = agent_of(item[0])
+            row = owners.get(number) or owners.setdefault(number, self.rows.agent_numbered(number))
+            record, commit_number = self.rows.saved(row, seq_of(item[0]))
+            yield self._listed(row, item, record, commit_number)
+
+    def _check_count(self, scope: str, name: str | None, rows: Sequence[AgentRow] | None) -> None:
+        """Holds the index against the authenticated counts, once for each state of the store.
+
+        Counting a million entries takes longer than listing fifty, so a scope whose count was right is counted
+        again only after another commit.
+        """
+        now = self.rows.store().commit_number
+        if self.counted.get((scope, name)) == now:
+            return
+        if rows is None:
+            rows = [*self.rows.agents(name)]
+        expected = sum([row.head.live for row in rows])
+        if scope == "agent":
+            bounds: tuple[Any, ...] = span(rows[0].number)
+            where = "key BETWEEN ? AND ?"
+        elif scope == "user":
+            where, bounds = "user = ?", (self.rows.users(name or "")[0],)
+        else:
+            where, bounds = "1", ()
+        [(count,)] = self.db.execute(
+            f"SELECT count(*) FROM checkpoints WHERE {where} AND head IS NOT NULL",
+            bounds,
+        ).fetchall()
+        if count != expected:
+            whose = "the store" if name is None else f"{scope} {name}"
+            raise Corrupt(
+                f"The listing of {whose} has {count} checkpoints, but there must be {expected}",
+                user_id=name if scope == "user" else None,
+                agent_id=name if scope == "agent" else None,
+            )
+        self.counted[scope, name] = now
 
 
 def unpack_message(cells: Cells, key: int, cell: bytes, agent_id: str) -> InboxMessage:

@@ -21,6 +21,10 @@ from holdfast.storage.sqlite.worker import Job, Worker
 T = TypeVar("T")
 
 
+def _let_go(_: Reader) -> None:
+    """The job after which nothing is open."""
+
+
 class ReadSide:
     """Owns a connection that only reads; opens it at the first job."""
 
@@ -37,12 +41,12 @@ class ReadSide:
 
     async def close(self) -> None:
         if self.reader is not None:
-            await self._worker.do(None)  # type: ignore[arg-type]
+            await self._worker.do(_let_go)
         self._worker.stop()
 
     def close_now(self) -> None:
         if self.reader is not None:
-            self._worker.do_blocking(None, seconds_max=5)  # type: ignore[arg-type]
+            self._worker.do_blocking(_let_go, seconds_max=5)
         self._worker.stop()
 
     # --- on the reading thread
@@ -50,7 +54,7 @@ class ReadSide:
     def _serve(self, jobs: list[Job]) -> None:
         with self.activity:
             for job in jobs:
-                if job.work is None:
+                if job.work is _let_go:
                     self._let_go()
                     continue
                 try:

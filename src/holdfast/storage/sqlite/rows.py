@@ -1,4 +1,4 @@
-"""The rows of a store file as values: agents, records, checkpoints' places. Reads for everybody, writes for the ledger."""
+"""The rows of a store file as values: agents, records, checkpoints' places."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from holdfast.storage.sqlite.schema import STORE, agent_of, key_of, seq_of
 from holdfast.storage.sqlite.snapshots import Snapshots
 
 if TYPE_CHECKING:
-    import apsw
-
     from holdfast.storage.sqlite.cells import AgentRow, Cells, StoreRow
+    from holdfast.storage.sqlite.database import Database
 
 _SUM = 1 << 8 * MAC_BYTES
 
@@ -24,7 +23,7 @@ _SUM = 1 << 8 * MAC_BYTES
 class Rows:
     """One connection's view of the tables; whoever calls holds the transaction."""
 
-    def __init__(self, db: apsw.Connection, cells: Cells) -> None:
+    def __init__(self, db: Database, cells: Cells) -> None:
         self.db = db
         self.cells = cells
         self._shares: dict[int, int] = {}  # what the rows just read add to the sum of heads
@@ -60,12 +59,11 @@ class Rows:
         return self._opened(row)
 
     def agents(self, user_id: str | None) -> Iterator[AgentRow]:
-        where, arguments = "a.number > 0", ()
-        if user_id is not None:
-            where, arguments = "a.number > 0 AND u.id = ?", (_text(user_id),)
+        where = "a.number > 0" if user_id is None else "a.number > 0 AND u.id = ?"
+        arguments = () if user_id is None else (_text(user_id),)
         for row in self.db.execute(
             "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
-            f" WHERE {where} ORDER BY a.number",  # noqa: S608 - one of two texts of our own
+            f" WHERE {where} ORDER BY a.number",
             arguments,
         ).fetchall():
             yield self._opened(row)
@@ -77,6 +75,11 @@ class Rows:
         opened = self.cells.unpack_agent(number, user, untext(agent_id), untext(user_id), cell)
         self._shares[number] = self.cells.share_of_heads(cell)
         return opened
+
+    def sum_of_heads(self) -> int:
+        """What the heads of all agents add up to, each of them opened."""
+        numbers = [row.number for row in self.agents(None)]
+        return sum([self._shares[number] for number in numbers]) % _SUM
 
     def put_agent(self, row: AgentRow, store: StoreRow, *, is_new: bool) -> StoreRow:
         """Writes the agent's row and returns the store's head with its sum adjusted."""
@@ -128,9 +131,7 @@ class Rows:
             expected += 1
         complete = limit is not None and len(records) == limit
         if not complete and (expected != row.head.seq + 1 and expected <= row.head.seq):
-            raise Corrupt(
-                f"Record {expected} of agent {row.agent_id} is missing", agent_id=row.agent_id, seq=expected
-            )
+            raise Corrupt(f"Record {expected} of agent {row.agent_id} is missing", agent_id=row.agent_id, seq=expected)
         if expected == row.head.seq + 1 and records and chain != row.chain:
             raise Corrupt(
                 f"The history of agent {row.agent_id} does not end as its head says",
@@ -151,7 +152,9 @@ class Rows:
         """The chain's value after the record at this position."""
         if seq == row.head.floor:
             return row.floor_chain if row.head.floor else self.cells.first_chain(row.agent_id, row.head.user_id)
-        found = self.db.execute("SELECT substr(body, 1, 17) FROM records WHERE key = ?", (key_of(row.number, seq),)).fetchone()
+        found = self.db.execute(
+            "SELECT substr(body, 1, 17) FROM records WHERE key = ?", (key_of(row.number, seq),)
+        ).fetchone()
         if found is None:
             raise Corrupt(f"Record {seq} of agent {row.agent_id} is missing", agent_id=row.agent_id, seq=seq)
         return self.cells.chain_of(found[0])
@@ -163,10 +166,19 @@ class Rows:
         row = self.db.execute("SELECT key FROM ids WHERE id = ?", (stored_id(checkpoint_id),)).fetchone()
         return None if row is None else int(row[0])
 
+    def check_unknown(self, checkpoint_id: str) -> None:
+        """Makes sure that the index did not lose this id: no record may have it. Only unknown ids cost this."""
+        for key, cell in self.db.execute(
+            "SELECT key, body FROM records WHERE instr(body, ?) > 0", (stored_id(checkpoint_id),)
+        ):
+            record = self.cells.peek_record(cell, seq=seq_of(key))
+            if isinstance(record, CheckpointSaved) and record.id == checkpoint_id:
+                raise Corrupt(
+                    f"The index has lost checkpoint {checkpoint_id}", checkpoint_id=checkpoint_id, seq=seq_of(key)
+                )
+
     def is_live(self, key: int) -> bool:
-        return bool(
-            self.db.execute("SELECT 1 FROM checkpoints WHERE key = ? AND head IS NOT NULL", (key,)).fetchone()
-        )
+        return bool(self.db.execute("SELECT 1 FROM checkpoints WHERE key = ? AND head IS NOT NULL", (key,)).fetchone())
 
     def place(self, checkpoint_id: str) -> Place | None:
         key = self.key(checkpoint_id)

@@ -51,7 +51,9 @@ CREATE TABLE forks (key INTEGER PRIMARY KEY, base INTEGER NOT NULL);
 CREATE INDEX forks_by_base ON forks (base);
 
 -- Interpreter snapshots, apart from the records they belong to; `base` is the one a delta was made against.
-CREATE TABLE snapshots (key INTEGER PRIMARY KEY, run TEXT NOT NULL, number INTEGER NOT NULL, base INTEGER, body BLOB NOT NULL);
+CREATE TABLE snapshots (
+    key INTEGER PRIMARY KEY, run TEXT NOT NULL, number INTEGER NOT NULL, base INTEGER, body BLOB NOT NULL
+);
 
 CREATE TABLE groups (id BLOB NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (id, key)) WITHOUT ROWID;
 CREATE INDEX groups_by_key ON groups (key);

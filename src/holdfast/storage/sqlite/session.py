@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,19 +12,20 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.errors import KeyMissing, Unopenable, WrongKey
+from holdfast.errors import Closed, KeyMissing, Unopenable, WrongKey
 from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
 from holdfast.storage.sqlite import opening
 from holdfast.storage.sqlite.ballast import Ballast
 from holdfast.storage.sqlite.cells import Cells, StoreRow
+from holdfast.storage.sqlite.database import Database
 from holdfast.storage.sqlite.ledger import Ledger
 from holdfast.storage.sqlite.locks import Presence, TurnLock
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import APPLICATION_ID, FORMAT, SCHEMA, STORE, key_of
 
-
+log = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +51,7 @@ class WriteSession:
         self.turn = TurnLock(settings.beside(".lock"))
         self.presence = Presence(settings.beside(".writers"))
         self.ballast = Ballast(settings.path)
-        self.db: apsw.Connection | None = None
+        self._db: apsw.Connection | None = None
         try:
             with self.turn.held():
                 self._open()
@@ -59,7 +61,7 @@ class WriteSession:
 
     def _open(self) -> None:
         alone = not self.presence.others_alive()
-        self.db = db = opening.connect_writer(self.settings.path, vfs=self.settings.vfs)
+        self._db = db = opening.connect_writer(self.settings.path, vfs=self.settings.vfs)
         if alone:
             # A crash may have left a log whose syncs failed: nothing in it is trusted until it was written back
             # and one commit of our own has reached the disk.
@@ -67,6 +69,8 @@ class WriteSession:
         is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
         ring = keys.explicit_ring(self.settings.key) or keys.read_ring(keys.key_path(self.settings.path))
         if is_new:
+            if ring and keys.key_path(self.settings.path).exists():
+                log.warning("%s is empty although it has a key: a new store is made", self.settings.path)
             ring = ring or keys.new_ring(keys.key_path(self.settings.path))
             create(db, ring)
         store_id = check_keys(db, ring, self.settings.path)
@@ -83,13 +87,23 @@ class WriteSession:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self.ballast.load()
 
+    @property
+    def db(self) -> Database:
+        if self._db is None:
+            raise Closed(f"The storage of {self.settings.path} was closed", path=str(self.settings.path))
+        return self._db
+
+    @property
+    def is_open(self) -> bool:
+        return self._db is not None
+
     def note(self, event: str, detail: object = None) -> None:
         """Writes a record into the store's own history."""
         note(self.ledger.rows, self.settings.now(), StoreEvent(event=event, detail=detail))
 
     def close(self) -> None:
         """Ends cleanly: the last writer gives free space back, empties the log and drops the ballast."""
-        if self.db is None:
+        if self._db is None:
             return
         with self.turn.held():
             self.presence.vanish()
@@ -100,21 +114,22 @@ class WriteSession:
                     self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             with suppress(apsw.Error):
                 self.db.close()
-        self.db = None
+        self._db = None
         self.turn.close()
 
     def abandon(self) -> None:
         """Lets go of everything without touching the database: after an I/O error nothing more is written."""
-        if self.db is not None:
+        if self._db is not None:
             with suppress(apsw.Error):
-                self.db.close()
-        self.db = None
+                self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._db.close()
+        self._db = None
         self.presence.vanish()
         with suppress(OSError):
             self.turn.close()
 
 
-def create(db: apsw.Connection, ring: Ring) -> None:
+def create(db: Database, ring: Ring) -> None:
     """Makes the tables of a new store, in one commit that is in the file itself when this returns."""
     store_id = secrets.token_bytes(16)
     with transaction(db):
@@ -125,22 +140,22 @@ def create(db: apsw.Connection, ring: Ring) -> None:
         put_key_checks(db, ring, store_id)
         cells = Cells(ring, store_id)
         row = StoreRow(chain=cells.first_chain("", ""))
-        db.execute(
-            "INSERT INTO agents (number, id, user, head) VALUES (?, x'', 0, ?)", (STORE, cells.pack_store(row))
-        )
+        db.execute("INSERT INTO agents (number, id, user, head) VALUES (?, x'', 0, ?)", (STORE, cells.pack_store(row)))
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def put_key_checks(db: apsw.Connection, ring: Ring, store_id: bytes) -> None:
+def put_key_checks(db: Database, ring: Ring, store_id: bytes) -> None:
     for number in ring.keys:
-        db.execute("REPLACE INTO meta (name, value) VALUES (?, ?)", (f"key:{number}", _key_check(ring, number, store_id)))
+        db.execute(
+            "REPLACE INTO meta (name, value) VALUES (?, ?)", (f"key:{number}", _key_check(ring, number, store_id))
+        )
 
 
 def _key_check(ring: Ring, number: int, store_id: bytes) -> bytes:
     return ring.mac(b"keycheck", store_id, b"", number=number)
 
 
-def check_keys(db: apsw.Connection, ring: Ring | None, path: Path) -> bytes:
+def check_keys(db: Database, ring: Ring | None, path: Path) -> bytes:
     """The store's id, after making sure that the ring is the one that wrote it."""
     row = db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()
     if row is None:
@@ -165,7 +180,7 @@ def note(rows: Rows, now: datetime, event: StoreEvent) -> None:
 
 
 @contextmanager
-def transaction(db: apsw.Connection) -> Iterator[None]:
+def transaction(db: Database) -> Iterator[None]:
     """A write transaction; any exception takes it back."""
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -178,7 +193,7 @@ def transaction(db: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def give_back_space(db: apsw.Connection) -> int:
+def give_back_space(db: Database) -> int:
     """Takes free pages out of the file; how many there were."""
     [(free,)] = db.execute("PRAGMA freelist_count").fetchall()
     if free:

@@ -11,15 +11,14 @@ from holdfast.storage.authenticity import unkeyed_hash
 from holdfast.storage.sqlite.schema import agent_of, seq_of, span
 
 if TYPE_CHECKING:
-    import apsw
-
     from holdfast.storage.sqlite.cells import Cells
+    from holdfast.storage.sqlite.database import Database
 
 
 class Snapshots:
     """Reads and writes snapshots through one connection; whoever calls holds the transaction."""
 
-    def __init__(self, db: apsw.Connection, cells: Cells) -> None:
+    def __init__(self, db: Database, cells: Cells) -> None:
         self.db = db
         self.cells = cells
 
@@ -37,7 +36,8 @@ class Snapshots:
             base, base_bytes = None, None  # a damaged one must not keep the run from going on
         body = self.cells.pack_bytes(b"snapshot", key, base, patch.encode(record.snapshot, base_bytes))
         self.db.execute(
-            "INSERT INTO snapshots (key, run, number, base, body) VALUES (?, ?, ?, ?, ?)", (key, run, number, base, body)
+            "INSERT INTO snapshots (key, run, number, base, body) VALUES (?, ?, ?, ?, ?)",
+            (key, run, number, base, body),
         )
         return record.evolve(snapshot=unkeyed_hash(record.snapshot))
 
@@ -55,7 +55,7 @@ class Snapshots:
 
     def load(self, key: int) -> bytes:
         """The snapshot at this key. Raises KeyError when there is none, Corrupt when it or its base is damaged."""
-        patches = []
+        patches: list[bytes] = []
         at: int | None = key
         while at is not None:
             row = self.db.execute("SELECT base, body FROM snapshots WHERE key = ?", (at,)).fetchone()
@@ -69,8 +69,7 @@ class Snapshots:
         data: bytes | None = None
         for one in reversed(patches):
             data = patch.decode(one, data)
-        assert data is not None
-        return data
+        return data or b""
 
     def _count(self, key: int, run: str) -> int:
         """The number of the run's next snapshot."""

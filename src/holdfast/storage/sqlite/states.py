@@ -16,10 +16,9 @@ from holdfast.storage.imagecache import ImageCache
 from holdfast.storage.sqlite.schema import agent_of, seq_of, span
 
 if TYPE_CHECKING:
-    import apsw
-
     from holdfast.history.image import Image
     from holdfast.storage.sqlite.cells import Cells
+    from holdfast.storage.sqlite.database import Database
 
 SEGMENT_STATES: Final = 64
 
@@ -44,7 +43,7 @@ class Segment:
 class States:
     """Reads and writes states through one connection; whoever calls holds the transaction."""
 
-    def __init__(self, db: apsw.Connection, cells: Cells) -> None:
+    def __init__(self, db: Database, cells: Cells) -> None:
         self.db = db
         self.cells = cells
         self.newest = ImageCache()  # what the next delta builds on
@@ -52,7 +51,7 @@ class States:
     # --- reading
 
     def load(self, key: int) -> Image:
-        """The state stored at this key, from its segment or the open line. Raises Corrupt, KeyError if there is none."""
+        """The state stored at this key. Raises Corrupt, or KeyError if there is none."""
         cached = self.newest.get(key)
         if cached is not None:
             return cached
@@ -152,7 +151,7 @@ class States:
         self._close_rows((after, span(agent)[1]))
 
     def _close_rows(self, bounds: tuple[int, int]) -> None:
-        """Takes the states out of these rows. They are written anew: rows that only shrink would leave their pages empty."""
+        """Takes the states out of these rows. Written anew, as shrunken rows leave pages half empty."""
         rows = self.db.execute(
             "SELECT key, user, commit_number, kind, head FROM checkpoints"
             " WHERE key > ? AND key <= ? AND head IS NOT NULL ORDER BY key",
@@ -218,11 +217,14 @@ class States:
         if new_key != key:
             self._rebase(agent, follower, new_key, new_base)
 
-    def _follower(self, agent: int, segment: Segment, last: Image) -> tuple[Segment, list[Image]] | tuple[int, Image] | None:
+    def _follower(
+        self, agent: int, segment: Segment, last: Image
+    ) -> tuple[Segment, list[Image]] | tuple[int, Image] | None:
         """What builds on this segment's last state: the next segment, or the first open state."""
         end = span(agent)[1]
         row = self.db.execute(
-            f"SELECT {_SEGMENT_COLUMNS} FROM segments WHERE key > ? AND key <= ? ORDER BY key LIMIT 1", (segment.key, end)
+            f"SELECT {_SEGMENT_COLUMNS} FROM segments WHERE key > ? AND key <= ? ORDER BY key LIMIT 1",
+            (segment.key, end),
         ).fetchone()
         if row is not None:
             following = self.opened(row)
@@ -246,9 +248,9 @@ class States:
             segment, images = follower
             self.db.execute("DELETE FROM segments WHERE key = ?", (segment.key,))
             keys = [span(agent)[0] | seq for seq in segment.seqs]
-            self._write_segment(keys, images, base_key, base, dead=segment.dead)  # type: ignore[arg-type]
+            self._write_segment(keys, images, base_key, base, dead=segment.dead)
         else:
-            self._put_open(follower[0], follower[1], base)  # type: ignore[arg-type]
+            self._put_open(follower[0], follower[1], base)
 
     def _compact_open(self, agent: int) -> tuple[int, int]:
         previous = self._last_segment_key(agent)
@@ -304,7 +306,9 @@ class States:
         }
 
     def _fork_bases(self, after: int, last: int) -> set[int]:
-        return {base for (base,) in self.db.execute("SELECT base FROM forks WHERE base > ? AND base <= ?", (after, last))}
+        return {
+            base for (base,) in self.db.execute("SELECT base FROM forks WHERE base > ? AND base <= ?", (after, last))
+        }
 
     def _release_forks_of(self, key: int) -> None:
         for (fork,) in self.db.execute("SELECT key FROM forks WHERE base = ?", (key,)).fetchall():

@@ -67,8 +67,8 @@ class SQLiteCheckpointStorage(FullStorage):
 
     def _begin(self) -> None:
         self._closed = False
-        self._write_side = WriteSide(self.settings)
-        self._read_side = ReadSide(self.settings)
+        self.write_side = WriteSide(self.settings)
+        self.read_side = ReadSide(self.settings)
 
     def __repr__(self) -> str:
         return f"SQLiteCheckpointStorage({str(self.settings.path)!r})"
@@ -123,7 +123,7 @@ class SQLiteCheckpointStorage(FullStorage):
         return await self._aside(lambda reader: stats(reader, self))
 
     async def collect_garbage(self, progress: Progress | None = None) -> dict[str, int]:
-        return await self._alone(lambda session: self._write_side.collect_garbage(session, progress))
+        return await self._alone(lambda session: self.write_side.collect_garbage(session, progress))
 
     async def backup(self, target: str | os.PathLike[str], progress: Progress | None = None) -> None:
         """Copies the database and its key, as of one moment, while others go on writing."""
@@ -149,15 +149,15 @@ class SQLiteCheckpointStorage(FullStorage):
             await self._close_sides()
 
     async def _close_sides(self) -> None:
-        await self._read_side.close()
-        await self._write_side.close()
+        await self.read_side.close()
+        await self.write_side.close()
 
     def close_now(self) -> None:
         """For the end of the program, when no event loop runs any more."""
         if not self._closed:
             self._closed = True
-            self._read_side.close_now()
-            self._write_side.close_now()
+            self.read_side.close_now()
+            self.write_side.close_now()
 
     # --- ways in
 
@@ -165,17 +165,17 @@ class SQLiteCheckpointStorage(FullStorage):
         self._check_open()
         if self.settings.read_only:
             raise ReadOnly(f"{self.path} was opened for reading only", path=str(self.path))
-        return await self._write_side.commit(work)
+        return await self.write_side.commit(work)
 
     async def _alone(self, work: Callable[[WriteSession], T]) -> T:
         self._check_open()
         if self.settings.read_only:
             raise ReadOnly(f"{self.path} was opened for reading only", path=str(self.path))
-        return await self._write_side.alone(work)
+        return await self.write_side.alone(work)
 
     async def _read(self, work: Callable[[Reader], T]) -> T:
         await self._ready()
-        return await self._read_side.read(work)
+        return await self.read_side.read(work)
 
     async def _aside(self, work: Callable[[Reader], T]) -> T:
         """Long reading on a thread and a connection of its own, so that short reads need not wait."""
@@ -189,10 +189,10 @@ class SQLiteCheckpointStorage(FullStorage):
     async def _ready(self) -> None:
         """A store that may write is opened by its writing side first, which makes it safe to trust."""
         self._check_open()
-        if self.settings.read_only or self._write_side.is_open:
+        if self.settings.read_only or self.write_side.is_open:
             return
         try:
-            await self._write_side.open()
+            await self.write_side.open()
         except (KeyMissing, ReadOnly):
             if not self.settings.path.exists():
                 raise  # else: without its key, or on a read-only disk, a store still opens for reading

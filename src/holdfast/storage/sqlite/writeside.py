@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 
 from holdfast.errors import Corrupt, HoldfastError, Poisoned, ReadOnly, Unopenable
-from holdfast.storage.sqlite import failures, lifetime, opening
+from holdfast.storage.sqlite import failures, lifetime
 from holdfast.storage.sqlite.session import Settings, WriteSession, give_back_space, transaction
 from holdfast.storage.sqlite.worker import Job, Worker
 
 if TYPE_CHECKING:
     from holdfast.storage.protocol import Progress
+    from holdfast.storage.sqlite.database import Database
     from holdfast.storage.sqlite.ledger import Ledger
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class WriteSide:
                         self._run_alone(session, job)
                 else:
                     self._run_together(session, list(group))
-            if self.session is not None and session.db is not None:
+            if self.session is not None and session.is_open:
                 self._housekeep(session)
 
     def _opened(self) -> WriteSession:
@@ -107,7 +108,6 @@ class WriteSide:
 
     def _run_together(self, session: WriteSession, jobs: list[Job]) -> None:
         ledger, db = session.ledger, session.db
-        assert db is not None
         holds = dict(ledger.holds)
         try:
             with session.turn.held(), transaction(db):
@@ -122,7 +122,7 @@ class WriteSide:
             ledger.holds = holds
             ledger.states.newest.clear()
 
-    def _run_one(self, ledger: Ledger, db: apsw.Connection, job: Job, *, together: bool) -> None:
+    def _run_one(self, ledger: Ledger, db: Database, job: Job, *, together: bool) -> None:
         """One commit among others: what it began to write before it failed is taken back, theirs stays."""
         if together:
             db.execute("SAVEPOINT one")
@@ -165,7 +165,6 @@ class WriteSide:
     def _housekeep(self, session: WriteSession) -> None:
         """Rewrites half-dead segments and gives free pages back, a little after each batch."""
         ledger, db = session.ledger, session.db
-        assert db is not None
         if not ledger.overfull and not ledger.freed:
             return
         try:
@@ -186,7 +185,6 @@ class WriteSide:
     def collect_garbage(self, session: WriteSession, progress: Progress | None) -> dict[str, int]:
         """Rewrites every segment that holds something deleted, and gives all free space back."""
         db, ledger = session.db, session.ledger
-        assert db is not None
         before = _size(db)
         numbers = ledger.with_leftovers()
         for done, number in enumerate(numbers):
@@ -203,12 +201,10 @@ class WriteSide:
 
     def _compact_with_ballast(self, session: WriteSession, number: int) -> None:
         """On a full disk, the ballast is the room in which to make room."""
-        assert session.db is not None
         for attempt in (1, 2):
             try:
                 with session.turn.held(), transaction(session.db):
                     session.ledger.compact(number)
-                return
             except apsw.FullError:
                 session.ledger.states.newest.clear()
                 if attempt == 2 or not session.ballast.drop():
@@ -216,6 +212,8 @@ class WriteSide:
             except Corrupt as error:
                 session.ledger.states.newest.clear()
                 log.warning("What was deleted of agent number %d can't be rewritten: %s", number, error)
+                return
+            else:
                 return
 
     # --- fork
@@ -225,18 +223,18 @@ class WriteSide:
         kept: list[Any] = []
         if self.session is not None:
             self.session.presence.drop_in_child()
-            kept = [self.session.db, self.session]
+            kept = [self.session]
         self.session = None
         self.activity = threading.Lock()
         self._worker = Worker("holdfast-writer", self._serve)
         return kept
 
 
-class _TakenBack(Exception):  # noqa: N818 - a signal, not an error
+class _TakenBack(Exception):
     """The only commit of a transaction was refused after it had begun to write."""
 
 
-def _size(db: apsw.Connection) -> int:
+def _size(db: Database) -> int:
     [(pages,)] = db.execute("PRAGMA page_count").fetchall()
     [(size,)] = db.execute("PRAGMA page_size").fetchall()
     return int(pages) * int(size)
