@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from holdfast.errors import Corrupt, DuplicateId
+from holdfast.errors import Corrupt, DuplicateId, InvalidArgument
 from holdfast.history import codec
 from holdfast.history.checkpoint import Kind
-from holdfast.history.fold import begins, ends, pending
+from holdfast.history.fold import begins, ends, live_path, pending
 from holdfast.history.records import CheckpointSaved, Record, Rewind, RlmStart
 from holdfast.storage import rules
 from holdfast.storage.heads import digest_of, pack_head, unpack_head
 from holdfast.storage.ids import stored_id
+from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed
-from holdfast.storage.rules import Head
+from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import agent_of, key_of, span
@@ -51,6 +52,7 @@ class Plan:
     records: list[Record] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)  # keys of checkpoints
     content: Content | None = None
+    operations: int = 0  # how many of this writer hold the agent afterwards
 
 
 class Ledger:
@@ -82,6 +84,7 @@ class Ledger:
     def apply(self, changes: tuple[Change, ...]) -> list[Committed]:
         """Plans every change, then writes them all. Raises before the first write, or an error of SQLite's."""
         rules.check_distinct(changes)
+        _check_new_ids(changes)
         store = self.rows.store()
         commit_number = store.commit_number + 1
         fresh = self.rows.next_agent_number()
@@ -96,17 +99,9 @@ class Ledger:
             result, store = self._write(plan, store)
             done.append(result)
         self.rows.put_store(store)
-        for change in changes:
-            self._count_hold(change)
+        for plan in plans:
+            self.holds[plan.change.agent_id] = plan.operations
         return done
-
-    def _count_hold(self, change: Change) -> None:
-        """Remembers which agents this writer's operations hold, so that an inner one does not release an outer."""
-        held = self.holds.get(change.agent_id, 0) + (change.hold and change.epoch is None)
-        held -= change.epoch is not None and not change.hold
-        self.holds[change.agent_id] = held
-        if held <= 0:
-            del self.holds[change.agent_id]
 
     # --- plan
 
@@ -114,29 +109,56 @@ class Ledger:
         found = self.rows.agent(change.agent_id)
         rules.check_owner(change, found.head if found else None)
         row = found or self._new_row(change, fresh)
-        head = row.head
-        if change.advances:
-            others = self.holds.get(change.agent_id, 0) - (change.epoch is not None and not change.hold)
-            epoch, owner = rules.claim(change, head, writer=self.writer, joined=others > 0, alive=self.alive)
-            head = head.evolve(epoch=epoch, owner=owner)
-        plan = Plan(change=change, row=row.evolve(head=head), is_new=found is None)
+        if change.erase:
+            if change.advances:
+                raise InvalidArgument(
+                    f"A change can't erase agent {change.agent_id} and advance it", agent_id=change.agent_id
+                )
+            return Plan(change=change, row=row, is_new=found is None)
+        operations, head = claimed(change, row.head, self.holds.get(change.agent_id, 0), self.writer, self.alive)
+        row = self._begun(change, row.evolve(head=head))
+        plan = Plan(change=change, row=row, is_new=found is None, operations=operations)
         deleted = self._live_keys(row.number, change.delete)
         plan.deleted = list(deleted.values())
         digest = self._plan_checkpoint(plan, commit_number, deleted)
         plan.records = rules.records_of(
-            change, plan.row.head, place_of=self.rows.place, deleted=tuple(deleted), digest=digest
+            change, head, place_of=self._place_for(change.user_id), deleted=tuple(deleted), digest=digest
         )
         return plan
 
     def _new_row(self, change: Change, number: int) -> AgentRow:
-        origin = rules.origin_of(change, self.rows.place)
         return AgentRow(
             number=number,
             user=self.rows.user_number(change.user_id),
             agent_id=change.agent_id,
-            head=Head(user_id=change.user_id, agent_type=change.agent_type, origin=origin),
+            head=Head(user_id=change.user_id),
             chain=self.cells.first_chain(change.agent_id, change.user_id),
         )
+
+    def _begun(self, change: Change, row: AgentRow) -> AgentRow:
+        """The row with what a change that advances the agent says of it: its type, and a fork's origin."""
+        head = row.head
+        named = change.agent_type or (change.checkpoint.agent_type if change.checkpoint else "")
+        origin = rules.origin_of(change, self._place_for(change.user_id))
+        if origin is not None and head.seq > head.floor:
+            raise DuplicateId(
+                f"Agent {change.agent_id} has a history already, only a new agent can be a fork",
+                agent_id=change.agent_id,
+            )
+        head = head.evolve(agent_type=named or head.agent_type, origin=origin or head.origin)
+        return row.evolve(head=head, erased=row.erased and not change.advances)
+
+    def _place_for(self, user_id: str) -> Callable[[str], Place | None]:
+        """Where checkpoints stand, as far as this user may know."""
+
+        def place(checkpoint_id: str) -> Place | None:
+            found = self.rows.place(checkpoint_id)
+            if found is None:
+                return None
+            owner = self.rows.agent(found.agent_id)
+            return found if owner is not None and owner.head.user_id == user_id else None
+
+        return place
 
     def _live_keys(self, number: int, ids: tuple[str, ...]) -> dict[str, int]:
         """Those of the ids that are live checkpoints of this agent, with their keys."""
@@ -155,7 +177,7 @@ class Ledger:
         if id_ not in deleted and (there := self.rows.key(id_)) is not None and self.rows.is_live(there):
             raise DuplicateId(f"There is a checkpoint {id_} already", checkpoint_id=id_, agent_id=change.agent_id)
         newest = key_of(row.number, row.state_seq) if row.state_seq else None
-        if plan.is_new and change.fork_of is not None:
+        if change.fork_of is not None:
             newest = self.rows.key(change.fork_of)
         checkpoint = rules.completed(
             change,
@@ -172,6 +194,8 @@ class Ledger:
     def _write(self, plan: Plan, store: StoreRow) -> tuple[Committed, StoreRow]:
         change, row = plan.change, plan.row
         first = row.head.seq + 1
+        if plan.is_new and not change.advances:  # nothing to delete, pin or erase: the agent stays unknown
+            return _nothing(change, row, store.commit_number), store
         row = row.evolve(head=row.head.evolve(commit_number=store.commit_number))
         row = self._write_records(plan, row, store.commit_number)
         deleted = self._delete(plan.deleted)
@@ -184,6 +208,9 @@ class Ledger:
         if change.acknowledge is not None:
             acknowledged = min(max(change.acknowledge, row.head.inbox_acknowledged), row.head.inbox_last)
             row = row.evolve(head=row.head.evolve(inbox_acknowledged=acknowledged))
+            self.db.execute(
+                "DELETE FROM inbox WHERE key BETWEEN ? AND ?", (span(row.number)[0], key_of(row.number, acknowledged))
+            )
         if change.erase:
             deleted = row.head.live
             row = self._erase(row)
@@ -214,8 +241,21 @@ class Ledger:
         if rows:
             self.db.executemany("INSERT INTO records (key, body) VALUES (?, ?)", rows)
             row = row.evolve(chain=chain, head=row.head.evolve(seq=plan.records[-1].seq, runs=runs))
+            row = row.evolve(head=self._with_tip(plan.records, row, rewound=rewound))
             self._follow_pending(plan.records, row, rewound=rewound)
         return row
+
+    def _with_tip(self, records: list[Record], row: AgentRow, *, rewound: bool) -> Head:
+        """The head with the newest checkpoint of the live path. One that was deleted still is: its position stays."""
+        for record in reversed(records):
+            if isinstance(record, CheckpointSaved):
+                return row.head.evolve(tip_seq=record.seq, tip_id=record.id)
+            if isinstance(record, Rewind):
+                break
+        if not rewound:
+            return row.head
+        saved = [record for record in live_path(self.rows.records(row)) if isinstance(record, CheckpointSaved)]
+        return row.head.evolve(tip_seq=saved[-1].seq if saved else 0, tip_id=saved[-1].id if saved else None)
 
     def _follow_pending(self, records: list[Record], row: AgentRow, *, rewound: bool) -> None:
         if rewound:
@@ -269,16 +309,13 @@ class Ledger:
         self.db.execute("REPLACE INTO ids (id, key) VALUES (?, ?)", (stored_id(checkpoint.id), key))
         if checkpoint.group_id is not None:
             self.db.execute("INSERT INTO groups (id, key) VALUES (?, ?)", (stored_id(checkpoint.group_id), key))
-        if plan.is_new and plan.change.fork_of is not None:
+        if plan.change.fork_of is not None:
             base = self.rows.key(plan.change.fork_of)
             self.db.execute("INSERT INTO forks (key, base) VALUES (?, ?)", (row.number, base))
         self.states.newest.put(key, content.image)
         if row.state_seq:
             self.states.newest.drop(key_of(row.number, row.state_seq))
-        head_now = row.head.evolve(
-            tip_seq=seq, tip_id=checkpoint.id, live=row.head.live + 1, agent_type=checkpoint.agent_type
-        )
-        row = row.evolve(head=head_now, state_seq=seq, open_states=row.open_states + 1, erased=False)
+        row = row.evolve(head=row.head.evolve(live=row.head.live + 1), state_seq=seq, open_states=row.open_states + 1)
         if row.open_states >= SEGMENT_STATES:
             row = self._seal(row)
         return row, checkpoint
@@ -342,7 +379,7 @@ class Ledger:
         self.db.execute(
             "INSERT INTO inbox (key, body) VALUES (?, ?)", (key, self.cells.pack_bytes(b"inbox", key, None, body))
         )
-        row = row.evolve(head=row.head.evolve(inbox_last=number))
+        row = row.evolve(head=row.head.evolve(inbox_last=number), erased=False)
         store = self.rows.store()
         store = store.evolve(commit_number=store.commit_number + 1)
         self.rows.put_store(self.rows.put_agent(row, store, is_new=found is None))
@@ -368,3 +405,19 @@ class Ledger:
             "SELECT key FROM segments WHERE dead > 0 UNION ALL SELECT key FROM checkpoints WHERE head IS NULL"
         ).fetchall()
         return sorted({agent_of(key) for (key,) in found})
+
+
+def _check_new_ids(changes: tuple[Change, ...]) -> None:
+    """Two changes of one commit can't both make a checkpoint of the same id."""
+    ids = [change.checkpoint.id for change in changes if change.checkpoint is not None]
+    for id_ in ids:
+        if ids.count(id_) > 1:
+            raise DuplicateId(f"Two changes of one commit make a checkpoint {id_}", checkpoint_id=id_)
+
+
+def _nothing(change: Change, row: AgentRow, commit_number: int) -> Committed:
+    head = row.head
+    return Committed(
+        agent_id=change.agent_id, commit_number=commit_number, first_seq=head.seq + 1, last_seq=head.seq,
+        epoch=head.epoch,
+    )  # fmt: skip

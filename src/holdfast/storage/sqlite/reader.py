@@ -82,7 +82,7 @@ class Reader:
         found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()
         if found is None or found[4] is None:
             return row, None, record
-        return row, self._listed(row, found, record, commit_number), record
+        return row, self.listed(row, found, record, commit_number), record
 
     def _gap(self, row: AgentRow, record: CheckpointSaved) -> Checkpoint:
         """What is left of a deleted checkpoint: where it was."""
@@ -92,7 +92,7 @@ class Reader:
             timestamp=record.at or datetime.fromtimestamp(0, UTC), deleted=True,
         )  # fmt: skip
 
-    def _listed(
+    def listed(
         self, row: AgentRow, found: tuple[int, int, int, int, bytes], record: CheckpointSaved, commit_number: int
     ) -> Checkpoint:
         key, user, number, kind, cell = found
@@ -233,7 +233,7 @@ class Reader:
             number = agent_of(item[0])
             row = owners.get(number) or owners.setdefault(number, self.rows.agent_numbered(number))
             record, commit_number = self.rows.saved(row, seq_of(item[0]))
-            yield self._listed(row, item, record, commit_number)
+            yield self.listed(row, item, record, commit_number)
 
     def _check_count(self, scope: str, name: str | None, rows: Sequence[AgentRow] | None) -> None:
         """Holds the index against the authenticated counts, once for each state of the store.

@@ -19,6 +19,7 @@ from holdfast.storage.sqlite.session import Settings, check_keys
 from holdfast.storage.sqlite.worker import Job, Worker
 
 T = TypeVar("T")
+_SECONDS_AT_EXIT = 5
 
 
 def _let_go(_: Reader) -> None:
@@ -46,8 +47,9 @@ class ReadSide:
 
     def close_now(self) -> None:
         if self.reader is not None:
-            self._worker.do_blocking(_let_go, seconds_max=5)
-        self._worker.stop()
+            self._worker.do_blocking(_let_go, seconds_max=_SECONDS_AT_EXIT)
+        if thread := self._worker.stop():
+            thread.join(_SECONDS_AT_EXIT)
 
     # --- on the reading thread
 

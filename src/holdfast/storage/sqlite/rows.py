@@ -116,6 +116,8 @@ class Rows:
     def records(self, row: AgentRow, *, after: int = 0, limit: int | None = None) -> list[Record]:
         """The agent's own records in order, each checked against the one before; the last one must be the head's."""
         first = max(after, row.head.floor)
+        if first >= row.head.seq:
+            return []
         chain = self.chain_at(row, first)
         records: list[Record] = []
         expected = first + 1

@@ -62,18 +62,12 @@ class Worker:
             raise job.error
         return job.result
 
-    def stop(self) -> None:
-        """Ends the thread after what is queued. Idempotent; safe from any thread."""
-        with self._start_lock:
-            thread, self._thread = self._thread, None
+    def stop(self) -> threading.Thread | None:
+        """Ends the thread after what is queued, and returns it for whoever may wait. Idempotent."""
+        thread, self._thread = self._thread, None
         if thread is not None:
             self._queue.put(None)
-            if thread is not threading.current_thread():
-                thread.join(10)
-
-    @property
-    def idle(self) -> bool:
-        return self._queue.empty()
+        return thread
 
     def _start(self) -> None:
         with self._start_lock:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.ledger import Ledger
 
 T = TypeVar("T")
+_SECONDS_AT_EXIT = 5
 log = logging.getLogger("holdfast")
 
 _FREE_PAGES_MAX = 256  # more than this is given back as it comes
@@ -62,9 +63,10 @@ class WriteSide:
 
     def close_now(self) -> None:
         if self.session is not None:
-            self._worker.do_blocking(lambda session: session.close(), seconds_max=5)
+            self._worker.do_blocking(lambda session: session.close(), seconds_max=_SECONDS_AT_EXIT)
             self.session = None
-        self._worker.stop()
+        if thread := self._worker.stop():
+            thread.join(_SECONDS_AT_EXIT)
 
     # --- on the writing thread
 
