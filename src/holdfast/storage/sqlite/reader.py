@@ -55,7 +55,7 @@ class Reader:
         if found is None:
             return None
         row, checkpoint, record = found
-        if checkpoint is None:
+        if checkpoint.deleted:
             return None
         try:
             image = States(self.db, self.cells).load(key_of(row.number, checkpoint.position))
@@ -67,12 +67,9 @@ class Reader:
 
     def position(self, checkpoint_id: str) -> Checkpoint | None:
         found = self._find(checkpoint_id)
-        if found is None:
-            return None
-        row, checkpoint, record = found
-        return checkpoint if checkpoint is not None else self._gap(row, record)
+        return None if found is None else found[1]
 
-    def _find(self, checkpoint_id: str) -> tuple[AgentRow, Checkpoint | None, CheckpointSaved] | None:
+    def _find(self, checkpoint_id: str) -> tuple[AgentRow, Checkpoint, CheckpointSaved] | None:
         key = self.rows.key(checkpoint_id)
         if key is None:
             self.rows.check_unknown(checkpoint_id)
@@ -81,14 +78,14 @@ class Reader:
         record, commit_number = self.rows.saved(row, seq_of(key), checkpoint_id=checkpoint_id)
         found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()
         if found is None or found[4] is None:
-            return row, None, record
+            return row, self._gap(row, record, commit_number), record
         return row, self.listed(row, found, record, commit_number), record
 
-    def _gap(self, row: AgentRow, record: CheckpointSaved) -> Checkpoint:
+    def _gap(self, row: AgentRow, record: CheckpointSaved, commit_number: int) -> Checkpoint:
         """What is left of a deleted checkpoint: where it was."""
         return Checkpoint(
             id=record.id, agent_id=row.agent_id, agent_type=row.head.agent_type, user_id=row.head.user_id,
-            kind=Kind.of(record.kind), parent_checkpoint_id=record.parent, position=record.seq,
+            kind=Kind.of(record.kind), parent_checkpoint_id=record.parent, position=record.seq, commit_number=commit_number,
             timestamp=record.at or datetime.fromtimestamp(0, UTC), deleted=True,
         )  # fmt: skip
 
