@@ -75,7 +75,9 @@ class AgentCheck:
             ends = Ends(floor=row.head.floor, floor_chain=floor_chain, seq=row.head.seq, chain=row.chain)
         self.broken = row is None
         try:
-            for link in links(self.db, self.reader.cells, self.number, self.agent_id, ends):
+            cells = self.reader.cells
+            first_chain = cells.first_chain(self.agent_id, self._user_id())
+            for link in links(self.db, cells, self.number, self.agent_id, ends, first_chain=first_chain):
                 if link.record is None:
                     self.broken = True
                     self._damage("record", str(link.seq), link.reason, link.seq)
@@ -85,6 +87,12 @@ class AgentCheck:
         except BaseException:
             self.broken = True
             raise
+
+    def _user_id(self) -> str:
+        row = self.db.execute(
+            "SELECT u.id FROM agents a JOIN users u ON u.number = a.user WHERE a.number = ?", (self.number,)
+        ).fetchone()
+        return "" if row is None else untext(row[0])
 
     def _take(self, record: Record, commit_number: int) -> None:
         if isinstance(record, CheckpointSaved):

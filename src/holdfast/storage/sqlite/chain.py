@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import HoldfastError
 from holdfast.storage.sqlite.findings import SENSELESS
@@ -37,12 +37,22 @@ class Link:
     reason: str = ""
 
 
-def links(db: Database, cells: Cells, number: int, agent_id: str, ends: Ends | None) -> Iterator[Link]:
+# A damaged page can make text of a blob, which might not even be read: it counts as nothing.
+_QUERY: Final = (
+    "SELECT key, CASE typeof(body) WHEN 'blob' THEN body END FROM records WHERE key BETWEEN ? AND ? ORDER BY key"
+)
+
+
+def links(
+    db: Database, cells: Cells, number: int, agent_id: str, ends: Ends | None, *, first_chain: bytes
+) -> Iterator[Link]:
     """Every record in order. Behind a damaged one the chain goes on with the value that this one stored."""
     chain = None if ends is None else ends.floor_chain
     expected = None if ends is None else ends.floor + 1
-    for key, cell in db.execute("SELECT key, body FROM records WHERE key BETWEEN ? AND ? ORDER BY key", span(number)):
+    for key, cell in db.execute(_QUERY, span(number)):
         seq = seq_of(key)
+        if ends is None and seq == 1:
+            chain = first_chain
         if ends is not None and not ends.floor < seq <= ends.seq:
             yield Link(seq=seq, last=seq, reason="it lies outside of what the agent's head accounts for")
             continue

@@ -86,7 +86,7 @@ class _Inspection:
             )
         floor_chain = self.reader.cells.first_chain("", "")
         ends = Ends(floor=0, floor_chain=floor_chain, seq=store.seq, chain=store.chain)
-        for link in links(self.db, self.reader.cells, STORE, "", ends):
+        for link in links(self.db, self.reader.cells, STORE, "", ends, first_chain=floor_chain):
             if link.record is None:
                 self.findings.add("record", str(link.seq), f"of the store's own history: {link.reason}", seq=link.seq)
             else:
