@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.database import Database
 
 SEGMENT_STATES: Final = 64
+SEGMENT_BYTES: Final = 1 << 20  # of deltas: whoever reads one state of a segment reads them all
 
 _SEGMENT_COLUMNS: Final = "key, base, dead, body"
 _KEYFRAME_BYTES_MIN: Final = 4096
@@ -38,6 +39,22 @@ class Segment:
         self.dead = dead
         self.seqs: list[int] = codec.decode(data[4 : 4 + length])
         self.body = data[4 + length :]
+
+
+class _Part:
+    """States on their way into one segment."""
+
+    def __init__(self) -> None:
+        self.keys: list[int] = []
+        self.images: list[Image] = []
+        self.dead = 0
+        self.size = 0
+
+    def add(self, key: int, image: Image, size: int, *, live: bool) -> None:
+        self.keys.append(key)
+        self.images.append(image)
+        self.dead += not live
+        self.size += size
 
 
 class States:
@@ -142,13 +159,23 @@ class States:
         if not rows:
             return
         base_key = previous if previous is not None else self.fork_base(agent)
-        base = self._last_of(base_key)
-        images = self._open_images(rows, base)
+        base = image = self._last_of(base_key)
         needed = self._fork_bases(after, span(agent)[1]) | {rows[-1][0]}
-        held = [n for n, (key, live, _) in enumerate(rows) if live or key in needed]
-        dead = sum(1 for n in held if not rows[n][1])
-        self._write_segment([rows[n][0] for n in held], [images[n] for n in held], base_key, base, dead=dead)
+        part = _Part()
+        for key, live, cell in rows:
+            image = delta.decode(self.cells.unpack_bytes(b"state", key, None, cell), image)
+            if live or key in needed:
+                part.add(key, image, len(cell), live=live)
+            if part.size > SEGMENT_BYTES:
+                base_key, base = self._write_part(part, base_key, base)
+                part = _Part()
+        if part.keys:
+            self._write_part(part, base_key, base)
         self._close_rows((after, span(agent)[1]))
+
+    def _write_part(self, part: _Part, base_key: int | None, base: Image | None) -> tuple[int, Image]:
+        self._write_segment(part.keys, part.images, base_key, base, dead=part.dead)
+        return part.keys[-1], part.images[-1]
 
     def _close_rows(self, bounds: tuple[int, int]) -> None:
         """Takes the states out of these rows. Written anew, as shrunken rows leave pages half empty."""
