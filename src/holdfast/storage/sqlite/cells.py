@@ -168,13 +168,25 @@ class Cells:
         return self.store_id + b"".join(number.to_bytes(8, "big") for number in (key, user, commit_number, kind))
 
     def pack_bytes(self, domain: bytes, key: int, base: int | None, data: bytes) -> bytes:
-        """A state, a segment, a snapshot or an inbox message, bound to its key and to what it builds on."""
+        """A state, a segment or a snapshot, bound to its key and to what it builds on."""
         return self.ring.seal(domain, self._place(key, base), data)
 
     def unpack_bytes(
         self, domain: bytes, key: int, base: int | None, cell: bytes, *, agent_id: str | None = None
     ) -> bytes:
         return self._unseal(domain, self._place(key, base), cell, domain.decode(), agent_id, key)
+
+    def pack_message(self, key: int, data: bytes) -> bytes:
+        """An inbox message. Nothing else says what it must be, so it has an unkeyed hash as records do."""
+        return self.pack_bytes(b"inbox", key, None, unkeyed_hash(data) + data)
+
+    def unpack_message(self, key: int, cell: bytes, *, agent_id: str | None = None) -> bytes:
+        body = self.unpack_bytes(b"inbox", key, None, cell, agent_id=agent_id)
+        hashed, data = body[:HASH_BYTES], body[HASH_BYTES:]
+        if unkeyed_hash(data) != hashed:
+            seq = key & 0xFFFFFFFF
+            raise Corrupt(f"Message {seq} of agent {agent_id} is not what was sent", agent_id=agent_id, seq=seq)
+        return data
 
     def _place(self, key: int, base: int | None) -> bytes:
         return self.store_id + key.to_bytes(8, "big") + (b"" if base is None else base.to_bytes(8, "big"))

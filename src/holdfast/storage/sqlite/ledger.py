@@ -376,9 +376,7 @@ class Ledger:
         number = row.head.inbox_last + 1
         key = key_of(row.number, number)
         body = codec.pack([sender, content, self.now()])
-        self.db.execute(
-            "INSERT INTO inbox (key, body) VALUES (?, ?)", (key, self.cells.pack_bytes(b"inbox", key, None, body))
-        )
+        self.db.execute("INSERT INTO inbox (key, body) VALUES (?, ?)", (key, self.cells.pack_message(key, body)))
         row = row.evolve(head=row.head.evolve(inbox_last=number), erased=False)
         store = self.rows.store()
         store = store.evolve(commit_number=store.commit_number + 1)

@@ -266,7 +266,7 @@ class Reader:
 
 
 def unpack_message(cells: Cells, key: int, cell: bytes, agent_id: str) -> InboxMessage:
-    sender, content, at = codec.decode(cells.unpack_bytes(b"inbox", key, None, cell, agent_id=agent_id))
+    sender, content, at = codec.decode(cells.unpack_message(key, cell, agent_id=agent_id))
     return InboxMessage(number=seq_of(key), sender=sender, content=content, at=at)
 
 

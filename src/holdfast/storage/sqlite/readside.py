@@ -14,8 +14,9 @@ from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
 from holdfast.storage.sqlite import failures, lifetime, locks, opening
 from holdfast.storage.sqlite.cells import Cells
+from holdfast.storage.sqlite.keyring import check_keys, find_ring
 from holdfast.storage.sqlite.reader import Reader
-from holdfast.storage.sqlite.session import Settings, check_keys
+from holdfast.storage.sqlite.session import Settings
 from holdfast.storage.sqlite.worker import Job, Worker
 
 T = TypeVar("T")
@@ -96,13 +97,14 @@ class ReadSide:
         self._let_go()
         path = self.settings.path
         lifetime.check_file(path, allow_network=self.settings.allow_network, must_exist=True)
-        ring = keys.explicit_ring(self.settings.key) or keys.read_ring(keys.key_path(path))
+        has_key = keys.explicit_ring(self.settings.key) is not None or keys.key_path(path).exists()
         self._log_waited = opening.log_waits(path)
-        if self.settings.read_only or not ring:
+        if self.settings.read_only or not has_key:
             db = opening.connect_read_only(path, vfs=self.settings.vfs)
         else:
             db = opening.connect_reader(path, vfs=self.settings.vfs)
         try:
+            ring = find_ring(db, path, self.settings.key)
             store_id = check_keys(db, ring, path)
         except BaseException:
             db.close()

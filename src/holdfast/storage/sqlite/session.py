@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.errors import Closed, KeyMissing, Unopenable, WrongKey
+from holdfast.errors import Closed, KeyMissing
 from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
@@ -20,6 +20,7 @@ from holdfast.storage.sqlite import opening
 from holdfast.storage.sqlite.ballast import Ballast
 from holdfast.storage.sqlite.cells import Cells, StoreRow
 from holdfast.storage.sqlite.database import Database
+from holdfast.storage.sqlite.keyring import check_keys, checks_of, find_ring, put_key_checks, settle_ring
 from holdfast.storage.sqlite.ledger import Ledger
 from holdfast.storage.sqlite.locks import Presence, TurnLock
 from holdfast.storage.sqlite.rows import Rows
@@ -67,12 +68,13 @@ class WriteSession:
             # and one commit of our own has reached the disk.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
-        ring = keys.explicit_ring(self.settings.key) or keys.read_ring(keys.key_path(self.settings.path))
+        settle_ring(db, self.settings.path)
+        ring = find_ring(db, self.settings.path, self.settings.key)
         if is_new:
             if ring and keys.key_path(self.settings.path).exists():
                 log.warning("%s is empty although it has a key: a new store is made", self.settings.path)
-            ring = ring or keys.new_ring(keys.key_path(self.settings.path))
-            create(db, ring)
+            create(db, ring or keys.new_ring(keys.key_path(self.settings.path)))
+            ring = find_ring(db, self.settings.path, self.settings.key)
         store_id = check_keys(db, ring, self.settings.path)
         if not ring:
             raise KeyMissing(f"The key of {self.settings.path} is missing", path=str(self.settings.path))
@@ -81,11 +83,20 @@ class WriteSession:
         self.ledger = Ledger(
             db, self.cells, writer=self.presence.writer, alive=self.presence.alive, now=self.settings.now
         )
+        self._add_keys(ring)
         if alone:
             with transaction(db):
                 self.note("opened", self.presence.writer)
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self.ballast.load()
+
+    def _add_keys(self, ring: Ring) -> None:
+        """Ends a rotation that was interrupted, and takes in keys that were added by hand."""
+        if ring.keys.keys() <= checks_of(self.db).keys():
+            return
+        with transaction(self.db):
+            for number in put_key_checks(self.db, ring, self.cells.store_id):
+                self.note("key_added", number)
 
     @property
     def db(self) -> Database:
@@ -142,30 +153,6 @@ def create(db: Database, ring: Ring) -> None:
         row = StoreRow(chain=cells.first_chain("", ""))
         db.execute("INSERT INTO agents (number, id, user, head) VALUES (?, x'', 0, ?)", (STORE, cells.pack_store(row)))
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def put_key_checks(db: Database, ring: Ring, store_id: bytes) -> None:
-    for number in ring.keys:
-        db.execute(
-            "REPLACE INTO meta (name, value) VALUES (?, ?)", (f"key:{number}", _key_check(ring, number, store_id))
-        )
-
-
-def _key_check(ring: Ring, number: int, store_id: bytes) -> bytes:
-    return ring.mac(b"keycheck", store_id, b"", number=number)
-
-
-def check_keys(db: Database, ring: Ring | None, path: Path) -> bytes:
-    """The store's id, after making sure that the ring is the one that wrote it."""
-    row = db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()
-    if row is None:
-        raise Unopenable(f"{path} has lost its store id", path=str(path), hint="Restore it from a backup.")
-    store_id = bytes(row[0])
-    for name, check in db.execute("SELECT name, value FROM meta WHERE name LIKE 'key:%'").fetchall():
-        number = int(name[4:])
-        if ring and (number not in ring or _key_check(ring, number, store_id) != check):
-            raise WrongKey(f"The key given did not write {path} (key {number})", path=str(path))
-    return store_id
 
 
 def note(rows: Rows, now: datetime, event: StoreEvent) -> None:
