@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from holdfast.durable.calls import call
 from holdfast.errors import InvalidArgument, MissingMethod, UnknownAgentType
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Portrait:
     agent_type: str
     status: str
     state: dict[str, Any]
-    state_version: int
+    state_version: int | None  # None: the agent does not say
     collected_fields: dict[str, Any]
     required_fields: list[Any]
     context_summary: str
@@ -35,27 +36,35 @@ class Portrait:
 
 async def portrait(agent: Any) -> Portrait:
     """Reads an agent. Raises MissingMethod or InvalidArgument that names what it lacks."""
+    return cast("Portrait", await call(_drawn, agent, await call(_state_of, agent)))
+
+
+def _state_of(agent: Any) -> Any:
+    """What checkpoint_state() returns, or an awaitable of it."""
     for name in _NEEDED:
         if not hasattr(agent, name):
-            raise MissingMethod(f"{type(agent).__name__} has no {name}, which a checkpoint needs", owner=name)
-    agent_id, user_id = agent.agent_id, agent.user_id
-    for name, value in (("agent_id", agent_id), ("user_id", user_id)):
+            raise MissingMethod(f"{type(agent).__name__} has no {name}, which a checkpoint needs", method=name)
+    for name in ("agent_id", "user_id"):
+        value = getattr(agent, name)
         if not isinstance(value, str) or not value:
             raise InvalidArgument(f"{type(agent).__name__}.{name} must be a non-empty str, not {value!r}")
-    state = agent.checkpoint_state()
-    if inspect.isawaitable(state):
-        state = await state
+    return agent.checkpoint_state()
+
+
+def _drawn(agent: Any, state: Any) -> Portrait:
     if type(state) is not dict:
         raise InvalidArgument(
-            f"checkpoint_state() of agent {agent_id} returned {type(state).__name__}, not a dict", agent_id=agent_id
+            f"checkpoint_state() of agent {agent.agent_id} returned {type(state).__name__}, not a dict",
+            agent_id=agent.agent_id,
         )
+    version = getattr(agent, "state_version", None)
     return Portrait(
-        agent_id=agent_id,
-        user_id=user_id,
+        agent_id=agent.agent_id,
+        user_id=agent.user_id,
         agent_type=type(agent).__name__,
         status=status_text(agent.status),
         state=state,
-        state_version=int(getattr(agent, "state_version", 1)),
+        state_version=None if version is None else int(version),
         collected_fields=dict(getattr(agent, "collected_fields", None) or {}),
         required_fields=list(getattr(agent, "required_fields", None) or []),
         context_summary=str(getattr(agent, "context_summary", None) or ""),
@@ -72,8 +81,13 @@ def status_text(status: Any) -> str:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Recipe:
     build: Callable[[Checkpoint], Any]
-    version: int | None  # None: a factory, which knows itself
+    declared: int | None = None  # the version that a class states
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        """What is not stated follows from the upgrades: they lead to the version that the code has now."""
+        return self.declared or max((before + 1 for before in self.upgrades), default=1)
 
 
 class AgentTypes:
@@ -89,15 +103,10 @@ class AgentTypes:
         upgrades: Mapping[int, Upgrade] | None = None,
     ) -> None:
         """A class is rebuilt as `cls(agent_id=…, user_id=…)`; a factory gets the Checkpoint. The last one counts."""
+        upgrades = dict(upgrades or {})
         if inspect.isclass(cls_or_factory):
-            cls: Any = cls_or_factory
-
-            def build(checkpoint: Checkpoint) -> Any:
-                return cls(agent_id=checkpoint.agent_id, user_id=checkpoint.user_id)
-
-            name = name or cls.__name__
-            version = int(getattr(cls, "state_version", 1))
-            self._recipes[name] = _Recipe(build=build, version=version, upgrades=dict(upgrades or {}))
+            name = name or cls_or_factory.__name__
+            self._recipes[name] = _recipe_of(cls_or_factory, name, upgrades)
             return
         if not callable(cls_or_factory):
             raise InvalidArgument(f"{cls_or_factory!r} is neither a class nor a factory")
@@ -105,32 +114,54 @@ class AgentTypes:
             raise InvalidArgument(
                 "A factory must be registered by name", hint="manager.register(factory, name='TheAgentClass')"
             )
-        self._recipes[name] = _Recipe(build=cls_or_factory, version=None, upgrades=dict(upgrades or {}))
+        self._recipes[name] = _Recipe(build=cls_or_factory, upgrades=upgrades)
 
-    async def rebuild(self, checkpoint: Checkpoint) -> Any:
-        """A live agent as the checkpoint has it: built, its status set, then its state restored."""
-        recipe = self._recipes.get(checkpoint.agent_type)
-        if recipe is None:
+    def version_of(self, agent_type: str) -> int:
+        """The version of a state whose agent does not say any."""
+        recipe = self._recipes.get(agent_type)
+        return 1 if recipe is None else recipe.version
+
+    def check(self, checkpoint: Checkpoint) -> None:
+        """Refuses a checkpoint that nothing registered can rebuild."""
+        if checkpoint.agent_type not in self._recipes:
             raise UnknownAgentType(
                 f"Nothing registered can rebuild a {checkpoint.agent_type} (agent {checkpoint.agent_id})",
                 agent_type=checkpoint.agent_type,
                 agent_id=checkpoint.agent_id,
                 checkpoint_id=checkpoint.id,
             )
-        checkpoint = checkpoint.evolve(state=_upgraded(checkpoint, recipe))
-        agent = recipe.build(checkpoint)
-        if inspect.isawaitable(agent):
-            agent = await agent
+
+    async def rebuild(self, checkpoint: Checkpoint) -> Any:
+        """A live agent as the checkpoint has it: built, its status set, then its state restored."""
+        self.check(checkpoint)
+        recipe = self._recipes[checkpoint.agent_type]
+        checkpoint = checkpoint.evolve(state=await call(_upgraded, checkpoint, recipe))
+        agent = await call(recipe.build, checkpoint)
         await put_back(agent, checkpoint)
         return agent
 
 
+def _recipe_of(cls: Callable[..., Any], name: str, upgrades: Mapping[int, Upgrade]) -> _Recipe:
+    def build(checkpoint: Checkpoint) -> Any:
+        return cls(agent_id=checkpoint.agent_id, user_id=checkpoint.user_id)
+
+    declared = getattr(cls, "state_version", None)
+    if not isinstance(declared, int):  # a property or a slot: only an instance knows
+        declared = None
+    beyond = [before for before in upgrades if declared is not None and before >= declared]
+    if beyond:
+        raise InvalidArgument(
+            f"{name} has state_version {declared}, but there is an upgrade from {max(beyond)}",
+            agent_type=name,
+            hint=f"Set {name}.state_version = {max(beyond) + 1}, the version that its states have now.",
+        )
+    return _Recipe(build=build, declared=declared, upgrades=upgrades)
+
+
 async def put_back(agent: Any, checkpoint: Checkpoint) -> None:
     """Sets the agent's status, then restores its state."""
-    _set_status(agent, checkpoint.status)
-    restored = agent.restore_state(checkpoint.state)
-    if inspect.isawaitable(restored):
-        await restored
+    await call(_set_status, agent, checkpoint.status)
+    await call(agent.restore_state, checkpoint.state)
 
 
 def _set_status(agent: Any, status: str) -> None:
@@ -149,19 +180,19 @@ def _set_status(agent: Any, status: str) -> None:
 
 def _upgraded(checkpoint: Checkpoint, recipe: _Recipe) -> dict[str, Any]:
     state, version = checkpoint.state or {}, checkpoint.state_version
-    wanted = recipe.version if recipe.version is not None else max([version, *(v + 1 for v in recipe.upgrades)])
-    if version > wanted:
+    if recipe.declared is not None and version > recipe.declared:
         raise InvalidArgument(
-            f"Checkpoint {checkpoint.id} has a state of version {version}, but {checkpoint.agent_type} is at {wanted}",
+            f"Checkpoint {checkpoint.id} has a state of version {version}, but {checkpoint.agent_type} is at "
+            f"{recipe.version}",
             checkpoint_id=checkpoint.id,
             hint="It was saved by newer code: restore it with that.",
         )
-    while version < wanted:
+    while version < recipe.version:
         upgrade = recipe.upgrades.get(version)
         if upgrade is None:
             raise InvalidArgument(
                 f"Checkpoint {checkpoint.id} has a state of version {version}, and {checkpoint.agent_type} is at "
-                f"{wanted}, but there is no upgrade from {version}",
+                f"{recipe.version}, but there is no upgrade from {version}",
                 checkpoint_id=checkpoint.id,
                 hint=f"manager.register({checkpoint.agent_type}, upgrades={{{version}: to_{version + 1}}})",
             )

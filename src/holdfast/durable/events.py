@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from holdfast.durable.calls import call
 from holdfast.errors import InvalidArgument
 
 log = logging.getLogger("holdfast")
@@ -41,8 +41,6 @@ class Events:
         """Awaits every handler in order. One that fails is logged, nothing more: what happened has happened."""
         for handler in self._handlers[event]:
             try:
-                result = handler(*arguments)
-                if inspect.isawaitable(result):
-                    await result
+                await call(handler, *arguments)
             except Exception:
                 log.exception("A handler of %s failed", event)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from holdfast.durable import group
 from holdfast.durable.agents import AgentTypes, Upgrade
 from holdfast.durable.caps import Caps
 from holdfast.durable.events import Events, Handler
 from holdfast.durable.operation import Operation, Operations
 from holdfast.durable.past import Past
 from holdfast.durable.redaction import Redact, Redactor, redacted_records
-from holdfast.durable.retirement import Retirement
+from holdfast.durable.retirement import Retirement, policy_of
 from holdfast.durable.saving import Purpose, Saver
-from holdfast.errors import DuplicateId, InvalidArgument, UnknownCheckpoint, UnknownGroup
+from holdfast.durable.users import users_of
+from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, UnknownCheckpoint, WrongOwner
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.diff import CheckpointDiff, compare
 from holdfast.history.image import Image
@@ -27,9 +28,6 @@ from holdfast.storage.adapter import as_store
 from holdfast.storage.ids import new_id
 from holdfast.storage.memory import InMemoryCheckpointStorage
 from holdfast.storage.protocol import Change, CheckpointStorage, Committed, Progress, Query, Report
-
-_users: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""How many managers use a storage: the last one closes it."""
 
 
 class CheckpointManager:
@@ -56,15 +54,19 @@ class CheckpointManager:
         self.user_id = user_id
         self.types = AgentTypes()
         self.events = Events()
-        self.retirement = Retirement(self.store, retention or _policy_of(self.storage))
+        self.retirement = Retirement(self.store, retention or policy_of(self.storage))
         caps = Caps(state_bytes_max=state_bytes_max, value_bytes_max=value_bytes_max)
         self._now = now
         self._redact_arguments = redact_arguments
-        self._saver = Saver(self.store, self.retirement, caps=caps, redact=redact, now=now)
         self._operations = Operations()
+        self._users = users_of(self.storage)
+        self._users.join(self)
+        self._saver = Saver(
+            self.store, self.retirement, types=self.types, operations=self._operations, lineage=self._users.lineage,
+            caps=caps, redact=redact, now=now,
+        )  # fmt: skip
         self._past = Past(self.store)
         self._closed = False
-        _users[self.storage] = _users.get(self.storage, 0) + 1
 
     def __repr__(self) -> str:
         scope = f", user_id={self.user_id!r}" if self.user_id is not None else ""
@@ -93,15 +95,8 @@ class CheckpointManager:
         take_over: bool = False,
     ) -> str:
         """Saves the agent as it is now and returns the checkpoint's id."""
-        held = self._operations.of(getattr(agent, "agent_id", None))
         purpose = Purpose(
-            kind=Kind.of(kind),
-            metadata=metadata,
-            operation=operation,
-            pinned=pinned,
-            epoch=None if held is None else held.epoch,
-            hold=held is not None,
-            take_over=take_over,
+            kind=Kind.of(kind), metadata=metadata, operation=operation, pinned=pinned, take_over=take_over
         )
         [done] = await self._saved([agent], purpose)
         return _checkpoint_of(done).id
@@ -111,9 +106,14 @@ class CheckpointManager:
         checkpoint, image = await self._fetched(checkpoint_id)
         return await self._rebuilt(checkpoint.evolve(state=image.decode()), image)
 
+    def go_on_from(self, agent: Any, checkpoint_id: str) -> None:
+        """Tells that a live object was brought to this checkpoint by other means: the parent of its next one."""
+        self._users.lineage.set(agent, checkpoint_id)
+
     async def fork(self, checkpoint_id: str, agent_id: str | None = None) -> Any:
         """A new agent that shares this one's past up to the checkpoint, and goes on by itself."""
         source, image = await self._fetched(checkpoint_id)
+        self.types.check(source)  # before anything is written
         agent_id = agent_id or f"{source.agent_id}-{new_id('fork')[-6:]}"
         if await self.store.agent(agent_id) is not None:
             raise DuplicateId(f"There is an agent {agent_id} already", agent_id=agent_id)
@@ -144,19 +144,8 @@ class CheckpointManager:
 
     async def restore_group(self, group_id: str) -> list[Any]:
         """The agents of a group as they were together, in the order in which they were given."""
-        found = [await self._fetched(checkpoint_id) for checkpoint_id in await self.store.group(group_id)]
-        places = {checkpoint.group_place or (0, 1) for checkpoint, _ in found}
-        if not found:
-            raise UnknownGroup(f"There is no group {group_id}", group_id=group_id)
-        size = max(size for _, size in places)
-        if len(found) < size:
-            raise UnknownGroup(
-                f"Group {group_id} has lost {size - len(found)} of its {size} checkpoints",
-                group_id=group_id,
-                hint="They were deleted or retired; pin the checkpoints of groups that must stay.",
-            )
-        found.sort(key=lambda item: item[0].group_place or (0, 1))
-        return [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in found]
+        members = await group.members(self.store, group_id, self.user_id)
+        return [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in members]
 
     @asynccontextmanager
     async def operation(
@@ -182,9 +171,12 @@ class CheckpointManager:
         self._operations.begin(operation)
         try:
             yield operation
-        except BaseException:
+        except BaseException as error:
             self._operations.end(operation)
-            await self._release(operation, delete=False)
+            try:
+                await self._release(operation, delete=False)
+            except HoldfastError as unreleased:  # what went wrong in the operation matters more
+                error.add_note(f"Operation {name} of agent {agent.agent_id} was not released: {unreleased}")
             raise
         self._operations.end(operation)
         await self._release(operation, delete=True)
@@ -215,7 +207,7 @@ class CheckpointManager:
             )
         if self.user_id not in (None, user_id):
             return []
-        return await self.store.list(Query(user_id=user_id, limit=_limit(limit), offset=offset))
+        return await self.store.list(Query(user_id=user_id, **_page(limit, offset)))
 
     async def list_by_agent(
         self, agent_id: str, kind: str | None = None, limit: int = 50, offset: int = 0
@@ -223,7 +215,7 @@ class CheckpointManager:
         """An agent's checkpoints, newest first, with state=None."""
         kinds = () if kind is None else (Kind.of(kind),)
         return await self.store.list(
-            Query(agent_id=agent_id, user_id=self.user_id, kinds=kinds, limit=_limit(limit), offset=offset)
+            Query(agent_id=agent_id, user_id=self.user_id, kinds=kinds, **_page(limit, offset))
         )
 
     async def latest(self, agent_id: str, kind: str | None = None) -> Checkpoint | None:
@@ -249,6 +241,8 @@ class CheckpointManager:
 
     async def append(self, agent_id: str, *records: Record, user_id: str | None = None) -> Committed:
         """Appends records to an agent's history in one commit; secrets in tool arguments are taken out first."""
+        if self.user_id is not None and user_id not in (None, self.user_id):
+            raise WrongOwner(f"This manager is {self.user_id}'s, not {user_id}'s", agent_id=agent_id, user_id=user_id)
         held = self._operations.of(agent_id)
         change = Change(
             agent_id=agent_id, user_id=user_id or self.user_id or "default",
@@ -326,10 +320,8 @@ class CheckpointManager:
         if self._closed:
             return
         self._closed = True
-        users = _users.get(self.storage, 1) - 1
-        _users[self.storage] = users
-        if users <= 0:
-            await self.storage.close()
+        if self._users.leave(self):
+            await self.store.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -372,7 +364,11 @@ class CheckpointManager:
             return
         for removal in removals:
             position = await self.store.position(removal.checkpoint_id)
-            if position is not None and position.deleted:
+            if position is None:  # a storage that remembers nothing of what it deleted
+                position = Checkpoint(
+                    id=removal.checkpoint_id, agent_id=removal.agent_id, user_id=removal.user_id, deleted=True
+                )
+            if position.deleted:
                 await self.events.tell("checkpoint_deleted", position)
 
     async def _rebuilt(self, checkpoint: Checkpoint, image: Image, *, tell: bool = True) -> Any:
@@ -398,17 +394,10 @@ class CheckpointManager:
         return UnknownCheckpoint(f"There is no checkpoint {checkpoint_id}", checkpoint_id=checkpoint_id)
 
 
-def _policy_of(storage: CheckpointStorage) -> Policy:
-    """The default policy, with the limits that the storage was given."""
-    return Policy(
-        per_user=getattr(storage, "max_checkpoints_per_user", None), total=getattr(storage, "max_checkpoints", None)
-    )
-
-
-def _limit(limit: int | None) -> int | None:
-    if limit is not None and limit < 0:
-        raise InvalidArgument(f"A limit can't be {limit}")
-    return limit
+def _page(limit: int | None, offset: int) -> dict[str, Any]:
+    if min(limit or 0, offset) < 0:
+        raise InvalidArgument(f"There is no page of {limit} checkpoints from {offset} on")
+    return {"limit": limit, "offset": offset}
 
 
 def _checkpoint_of(done: Committed) -> Checkpoint:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,26 @@ from holdfast.storage.protocol import Change, Query
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.storage.protocol import Store
+    from holdfast.storage.protocol import CheckpointStorage, Store
 
 _AT_ONCE = 16  # what one save may retire beyond what it adds: a lowered limit is reached step by step
 _EXACT_BELOW = 1000  # limits up to this hold after every save; counting past more is done less often
 _CHANGES_PER_COMMIT = 100
+
+
+@dataclass(slots=True)
+class Unlooked:
+    """What was saved under a limit since it was looked at last."""
+
+    saves: int = 0
+    agents: set[str] = field(default_factory=set)
+
+
+def policy_of(storage: CheckpointStorage) -> Policy:
+    """The default policy, with the limits that the storage was given."""
+    return Policy(
+        per_user=getattr(storage, "max_checkpoints_per_user", None), total=getattr(storage, "max_checkpoints", None)
+    )
 
 
 class Retirement:
@@ -27,7 +41,7 @@ class Retirement:
     def __init__(self, store: Store, policy: Policy) -> None:
         self.store = store
         self.policy = policy
-        self._saves: Counter[str] = Counter()
+        self._unlooked: dict[str, Unlooked] = {}
 
     # --- with a save
 
@@ -35,40 +49,52 @@ class Retirement:
         """What is to be retired in the same commit that saves this checkpoint, which becomes its agent's newest."""
         policy = self.policy
         if draft.kind == Kind.ROUTINE and policy.routine_per_agent is not None:
-            return await self._beyond(
-                Query(agent_id=draft.agent_id, kinds=(Kind.ROUTINE,), offset=max(0, policy.routine_per_agent - 1)),
-                draft,
-                f"limit of {policy.routine_per_agent} routine checkpoints per agent",
-            )
+            return await self._routine(draft, policy.routine_per_agent)
         if draft.kind == Kind.RECOVERY and policy.recovery_days is not None:
-            kept = await self.store.list(Query(agent_id=draft.agent_id, kinds=(Kind.RECOVERY,), limit=_AT_ONCE))
-            return plan(kept, policy, now=now, newest={})
+            oldest = Query(
+                user_id=draft.user_id,
+                agent_id=draft.agent_id,
+                kinds=(Kind.RECOVERY,),
+                oldest_first=True,
+                limit=_AT_ONCE,
+            )
+            return plan(await self.store.list(oldest), policy, now=now, newest={})
         if draft.kind not in LIMITED:
             return []
         removals = []
-        if policy.per_user is not None and self._is_due(policy.per_user, draft.user_id):
-            removals = await self._beyond(
-                Query(user_id=draft.user_id, kinds=LIMITED, offset=max(0, policy.per_user - 1)),
-                draft,
-                f"limit of {policy.per_user} checkpoints per user",
-            )
-        if policy.total is not None and self._is_due(policy.total, ""):
-            removals += await self._beyond(
-                Query(kinds=LIMITED, offset=max(0, policy.total - 1)),
-                draft,
-                f"limit of {policy.total} checkpoints in all",
-            )
+        for limit, user_id, what in ((policy.per_user, draft.user_id, "per user"), (policy.total, None, "in all")):
+            if limit is not None:
+                removals += await self._over(limit, user_id, draft, f"limit of {limit} checkpoints {what}")
         return list({removal.checkpoint_id: removal for removal in removals}.values())
 
-    def _is_due(self, limit: int, scope: str) -> bool:
-        """Whether a limit is looked at with this save."""
-        self._saves[scope] += 1
-        return self._saves[scope] % max(1, limit // _EXACT_BELOW) == 0
+    async def _routine(self, draft: Checkpoint, limit: int) -> list[Removal]:
+        kept = max(0, limit - 1)
+        query = Query(
+            user_id=draft.user_id, agent_id=draft.agent_id, kinds=(Kind.ROUTINE,), offset=kept, limit=_AT_ONCE
+        )
+        return beyond_limit(await self.store.list(query), {}, f"limit of {limit} routine checkpoints per agent")
 
-    async def _beyond(self, query: Query, draft: Checkpoint, reason: str) -> list[Removal]:
-        beyond = await self.store.list(replace(query, limit=_AT_ONCE))
+    async def _over(self, limit: int, user_id: str | None, draft: Checkpoint, reason: str) -> list[Removal]:
+        """What lies beyond a limit once the draft is saved.
+
+        The window just beyond the limit sees every checkpoint go by. One that was its agent's newest then becomes
+        free only when that agent saves again, so the agents that did so since are looked at as well.
+        """
+        unlooked = self._unlooked.setdefault(user_id or "", Unlooked())
+        unlooked.saves += 1
+        unlooked.agents.add(draft.agent_id)
+        if unlooked.saves < limit // _EXACT_BELOW:
+            return []
+        del self._unlooked[user_id or ""]
+        window = Query(user_id=user_id, kinds=LIMITED, offset=max(0, limit - 1), limit=_AT_ONCE + unlooked.saves)
+        beyond = await self.store.list(window)
+        if not beyond:
+            return []
+        for agent_id in unlooked.agents:
+            own = await self.store.list(Query(user_id=user_id, agent_id=agent_id, kinds=LIMITED, limit=_AT_ONCE))
+            beyond += [one for one in own if one.commit_number < beyond[0].commit_number]
         newest = await self._newest({checkpoint.agent_id for checkpoint in beyond} - {draft.agent_id})
-        return beyond_limit(beyond, newest, reason)
+        return beyond_limit({one.id: one for one in beyond}.values(), newest, reason)
 
     async def _newest(self, agent_ids: Iterable[str]) -> dict[str, str]:
         newest: dict[str, str] = {}

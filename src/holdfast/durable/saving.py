@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.durable.agents import Portrait, portrait
+from holdfast.durable.agents import AgentTypes, Portrait, portrait
 from holdfast.durable.caps import Caps
-from holdfast.durable.lineage import Lineage
+from holdfast.durable.identity import ByIdentity
+from holdfast.durable.operation import Operations
 from holdfast.durable.redaction import Redact
 from holdfast.durable.retirement import Retirement, removal_changes
-from holdfast.errors import Corrupt, InvalidArgument, NotFound, WrongOwner
+from holdfast.errors import HoldfastError, InvalidArgument, WrongOwner
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
+from holdfast.storage.adapter import StorageAdapter
+from holdfast.storage.heads import detached
 from holdfast.storage.ids import new_id
 from holdfast.storage.imagecache import ImageCache
 from holdfast.storage.protocol import Change, Committed, Store
@@ -38,8 +41,7 @@ class Purpose:
     operation: str | None = None
     pinned: bool = False
     group_id: str | None = None
-    epoch: int | None = None
-    hold: bool = False
+    hold: bool = False  # begins an operation
     take_over: bool = False
 
 
@@ -56,14 +58,25 @@ class Saver:
     """Turns live agents into commits, and remembers which checkpoint each came from."""
 
     def __init__(
-        self, store: Store, retirement: Retirement, *, caps: Caps, redact: Redact | None, now: Callable[[], datetime]
+        self,
+        store: Store,
+        retirement: Retirement,
+        *,
+        types: AgentTypes,
+        operations: Operations,
+        lineage: ByIdentity[str],
+        caps: Caps,
+        redact: Redact | None,
+        now: Callable[[], datetime],
     ) -> None:
         self.store = store
         self.retirement = retirement
+        self.types = types
+        self.operations = operations
+        self.lineage = lineage
         self.caps = caps
         self.redact = redact
         self.now = now
-        self.lineage = Lineage()
         self.images = ImageCache()
         self._turns: weakref.WeakValueDictionary[tuple[int, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -97,35 +110,40 @@ class Saver:
     def _draft(self, agent: Any, seen: Portrait, purpose: Purpose, place: tuple[int, int] | None) -> Draft:
         """Encodes the state now: what the agent does while the commit is under way is the next checkpoint's."""
         state, metadata = seen.state, dict(purpose.metadata or {})
+        fields, summary = seen.collected_fields, seen.context_summary
         if self.redact is not None:
             state, found = self.redact(state, "state")
-            if found:
-                metadata["redacted"] = found
+            fields, in_fields = self.redact(fields, "collected_fields")
+            summary, in_summary = self.redact(summary, "context_summary")
+            if redacted := [*found, *in_fields, *in_summary]:
+                metadata["redacted"] = redacted
         image = Image.of(state, self.images.get(seen.agent_id))
         self.caps.check(seen.agent_id, state, image)
+        version = seen.state_version
         checkpoint = Checkpoint(
             id=new_id(),
             agent_id=seen.agent_id,
             agent_type=seen.agent_type,
             user_id=seen.user_id,
             status=seen.status,
-            collected_fields=seen.collected_fields,
+            collected_fields=fields,
             required_fields=seen.required_fields,
-            context_summary=seen.context_summary,
+            context_summary=summary,
             timestamp=self.now(),
             metadata=metadata,
             kind=purpose.kind,
-            state_version=seen.state_version,
+            state_version=self.types.version_of(seen.agent_type) if version is None else version,
             operation=purpose.operation,
             group_id=purpose.group_id,
             group_place=place,
             pinned=purpose.pinned,
         )
-        return Draft(agent, checkpoint, image)
+        return Draft(agent, detached(checkpoint), image)
 
     def _change(self, draft: Draft, purpose: Purpose) -> Change:
         parent = self.lineage.get(draft.agent)
         checkpoint = draft.checkpoint
+        held = None if purpose.hold else self.operations.of(checkpoint.agent_id)
         return Change(
             agent_id=checkpoint.agent_id,
             user_id=checkpoint.user_id,
@@ -133,8 +151,8 @@ class Saver:
             checkpoint=checkpoint.evolve(parent_checkpoint_id=parent),
             image=draft.image,
             continue_newest=parent is None,
-            epoch=purpose.epoch,
-            hold=purpose.hold,
+            epoch=None if held is None else held.epoch,
+            hold=purpose.hold or held is not None,
             take_over=purpose.take_over,
         )
 
@@ -157,7 +175,7 @@ class Saver:
         for draft in drafts:
             try:
                 found = await self.retirement.with_save(draft.checkpoint, self.now())
-            except (Corrupt, NotFound) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a storage raises, the save itself comes first
                 log.warning("Nothing is retired with checkpoint %s: %s", draft.checkpoint.id, error)
             else:
                 removals |= {removal.checkpoint_id: removal for removal in found}
@@ -166,9 +184,16 @@ class Saver:
     async def _commit(self, changes: list[Change], removals: list[Removal]) -> list[Committed]:
         if not removals:
             return await self.store.commit(*changes)
+        if isinstance(self.store, StorageAdapter):  # without transactions, a failed deletion would hide what was saved
+            done = await self.store.commit(*changes)
+            try:
+                await self.store.commit(*removal_changes(removals))
+            except Exception as error:  # noqa: BLE001 - whatever a storage raises, the checkpoint is saved
+                log.warning("Could not retire %d checkpoints: %s", len(removals), error)
+            return done
         try:
             return await self.store.commit(*_merged(changes, removal_changes(removals)))
-        except Corrupt as error:
+        except HoldfastError as error:  # what hinders the save itself, too, is raised again by the next line
             log.warning("Saving without retiring %d checkpoints: %s", len(removals), error)
             return await self.store.commit(*changes)
 
