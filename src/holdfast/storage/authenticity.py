@@ -46,7 +46,7 @@ class Ring:
         return self._key(number) is not None
 
     def adopt(self, grown: Ring) -> None:
-        """Takes over the keys of a ring that has all of this one's: what is signed from now on is signed by its newest."""
+        """Takes over a ring that has all of this one's keys; its newest signs from now on."""
         if self._keys.items() <= grown._keys.items():
             self._keys = dict(grown._keys)
             self.current = max(self._keys, default=0)

@@ -37,6 +37,12 @@ def closed(path: Path) -> None:
         _open[os.path.realpath(path)] -= 1
 
 
+def is_open(path: Path) -> bool:
+    """Whether this process has the file open."""
+    with _lock:
+        return _open[os.path.realpath(path)] > 0
+
+
 def check_file(path: Path, *, allow_network: bool, must_exist: bool) -> None:
     """Refuses what is no store. A file that this process has open was checked before, and must not be touched:
     closing a second descriptor of it would drop SQLite's locks.

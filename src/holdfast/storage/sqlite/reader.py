@@ -85,8 +85,8 @@ class Reader:
         """What is left of a deleted checkpoint: where it was."""
         return Checkpoint(
             id=record.id, agent_id=row.agent_id, agent_type=row.head.agent_type, user_id=row.head.user_id,
-            kind=Kind.of(record.kind), parent_checkpoint_id=record.parent, position=record.seq, commit_number=commit_number,
-            timestamp=record.at or datetime.fromtimestamp(0, UTC), deleted=True,
+            kind=Kind.of(record.kind), parent_checkpoint_id=record.parent, position=record.seq,
+            commit_number=commit_number, timestamp=record.at or datetime.fromtimestamp(0, UTC), deleted=True,
         )  # fmt: skip
 
     def listed(

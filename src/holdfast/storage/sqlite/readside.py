@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
@@ -34,6 +35,7 @@ class ReadSide:
         self.settings = settings
         self.activity = threading.Lock()
         self.reader: Reader | None = None
+        self._passive = settings.read_only  # a store without its key is read that way too
         self._log_waited = False
         self._worker = Worker("holdfast-reader", self._serve)
 
@@ -89,7 +91,7 @@ class ReadSide:
         raise Closed(f"{self.settings.path} keeps changing under a read-only reader", path=str(self.settings.path))
 
     def _changed(self) -> bool:
-        return self.settings.read_only and opening.log_waits(self.settings.path) != self._log_waited
+        return self._passive and opening.log_waits(self.settings.path) != self._log_waited
 
     def _opened(self) -> Reader:
         if self.reader is not None and not self._changed():
@@ -97,22 +99,30 @@ class ReadSide:
         self._let_go()
         path = self.settings.path
         lifetime.check_file(path, allow_network=self.settings.allow_network, must_exist=True)
+        lifetime.opened(path)  # before it is: from now on nobody here may touch the file by other means
+        try:
+            db, cells = self._connected(path)
+        except BaseException:
+            lifetime.closed(path)
+            raise
+        alive = partial(locks.is_alive, self.settings.beside(".writers"), sweep=False)
+        self.reader = Reader(db, cells, alive)
+        return self.reader
+
+    def _connected(self, path: Path) -> tuple[apsw.Connection, Cells]:
         has_key = keys.explicit_ring(self.settings.key) is not None or keys.key_path(path).exists()
+        self._passive = self.settings.read_only or not has_key
         self._log_waited = opening.log_waits(path)
-        if self.settings.read_only or not has_key:
+        if self._passive:
             db = opening.connect_read_only(path, vfs=self.settings.vfs)
         else:
             db = opening.connect_reader(path, vfs=self.settings.vfs)
         try:
             ring = find_ring(db, path, self.settings.key)
-            store_id = check_keys(db, ring, path)
+            return db, Cells(ring or Ring({}), check_keys(db, ring, path))
         except BaseException:
             db.close()
             raise
-        lifetime.opened(path)
-        alive = partial(locks.is_alive, self.settings.beside(".writers"), sweep=False)
-        self.reader = Reader(db, Cells(ring or Ring({}), store_id), alive)
-        return self.reader
 
     def _let_go(self) -> None:
         if self.reader is not None:

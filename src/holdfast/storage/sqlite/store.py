@@ -125,11 +125,14 @@ class SQLiteCheckpointStorage(FullStorage):
     async def collect_garbage(self, progress: Progress | None = None) -> dict[str, int]:
         return await self._alone(lambda session: self.write_side.collect_garbage(session, progress))
 
-    async def backup(self, target: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Copies the database and its key, as of one moment, while others go on writing."""
+    async def backup(
+        self, target: str | os.PathLike[str], progress: Progress | None = None, *, overwrite: bool = False
+    ) -> dict[str, Any]:
+        """Copies the database and its key, as of one moment, while others go on writing. Returns what was made."""
         from holdfast.storage.sqlite.backup import backup
 
-        await self._aside(lambda reader: backup(reader, self.settings, Path(target), progress))
+        path = Path(target)
+        return await self._aside(lambda reader: backup(reader, self.settings, path, progress, overwrite=overwrite))
 
     async def rotate_key(self) -> int:
         """Adds a key to the ring; what is written from now on names it. Returns its number."""

@@ -57,14 +57,12 @@ class WriteSide:
 
     async def close(self) -> None:
         if self.session is not None:
-            await self._worker.do(lambda session: session.close(), alone=True)
-            self.session = None
+            await self._worker.do(self._end, alone=True)
         self._worker.stop()
 
     def close_now(self) -> None:
         if self.session is not None:
-            self._worker.do_blocking(lambda session: session.close(), seconds_max=_SECONDS_AT_EXIT)
-            self.session = None
+            self._worker.do_blocking(self._end, seconds_max=_SECONDS_AT_EXIT)
         if thread := self._worker.stop():
             thread.join(_SECONDS_AT_EXIT)
 
@@ -94,9 +92,18 @@ class WriteSide:
         if self.session is None:
             path = self.settings.path
             lifetime.check_file(path, allow_network=self.settings.allow_network, must_exist=False)
-            self.session = WriteSession(self.settings)
-            lifetime.opened(path)
+            lifetime.opened(path)  # before it is: from now on nobody here may touch the file by other means
+            try:
+                self.session = WriteSession(self.settings)
+            except BaseException:
+                lifetime.closed(path)
+                raise
         return self.session
+
+    def _end(self, session: WriteSession) -> None:
+        session.close()
+        self.session = None
+        lifetime.closed(self.settings.path)
 
     def _opening_failed(self, error: Exception) -> HoldfastError:
         path = str(self.settings.path)
