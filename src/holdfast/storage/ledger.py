@@ -65,11 +65,7 @@ class Agent:
     pending: list[fold.Begun] = field(default_factory=list)
     inbox: dict[int, tuple[str, bytes, datetime]] = field(default_factory=dict)
     operations: int = 0  # how many of this store hold the agent now
-
-    @property
-    def there(self) -> bool:
-        """Erasing leaves a head that only remembers its user and the numbers; it is no agent any more."""
-        return self.head.seq > self.head.floor or bool(self.inbox) or self.head.owner is not None
+    erased: bool = False  # only the head is left, which remembers the user and the numbers, until it is used again
 
     def history(self, after: int = 0) -> Iterator[Record]:
         start = max(after - self.head.floor, 0)
@@ -126,6 +122,7 @@ class Ledger:
         rules.check_owner(Change(agent_id=agent_id, user_id=user_id), agent.head if agent else None)
         if agent is None:
             agent = self.agents[agent_id] = Agent(head=Head(user_id=user_id))
+        agent.erased = False
         number = agent.head.inbox_last + 1
         agent.inbox[number] = (sender, body, now)
         agent.head = agent.head.evolve(inbox_last=number)
@@ -254,7 +251,7 @@ class Ledger:
         for checkpoint_id in step.deleted:
             self._delete_checkpoint(checkpoint_id)
         if step.change.erase:
-            agent = Agent(head=step.head)
+            agent = Agent(head=step.head, erased=True)
             self.gone = {id_: kept for id_, kept in self.gone.items() if kept.agent_id != agent_id}
         if step.kept is not None:
             self._keep_checkpoint(step.kept)
@@ -267,7 +264,9 @@ class Ledger:
         agent.records.extend(zip((record.at or now for record in step.records), step.rows, strict=True))
         agent.inbox = {n: message for n, message in agent.inbox.items() if n > step.head.inbox_acknowledged}
         agent.pending = _pending_after(agent, step.records)
-        if agent_id in self.agents or agent.there:  # an unknown agent with nothing to delete stays unknown
+        if step.change.advances:
+            agent.erased = False
+        if step.change.advances or agent_id in self.agents:  # an unknown agent with nothing to delete stays unknown
             self.agents[agent_id] = agent
 
     def _delete_checkpoint(self, checkpoint_id: str) -> None:

@@ -63,13 +63,13 @@ class InMemoryCheckpointStorage(FullStorage):
             return [
                 self._info(agent_id, agent)
                 for agent_id, agent in ledger.agents.items()
-                if agent.there and user_id in (None, agent.head.user_id)
+                if not agent.erased and user_id in (None, agent.head.user_id)
             ]
 
     async def agent(self, agent_id: str) -> AgentInfo | None:
         with self._open() as ledger:
             agent = ledger.agents.get(agent_id)
-            return None if agent is None or not agent.there else self._info(agent_id, agent)
+            return None if agent is None or agent.erased else self._info(agent_id, agent)
 
     async def group(self, group_id: str) -> list[str]:
         with self._open() as ledger:
@@ -115,7 +115,7 @@ class InMemoryCheckpointStorage(FullStorage):
     async def stats(self) -> dict[str, Any]:
         with self._open() as ledger:
             return {
-                "agents": sum(agent.there for agent in ledger.agents.values()),
+                "agents": sum(not agent.erased for agent in ledger.agents.values()),
                 "records": sum(len(agent.records) for agent in ledger.agents.values()),
                 "checkpoints": len(ledger.live),
                 "bytes": sum(kept.image.size for kept in ledger.live.values() if kept.image is not None),

@@ -166,6 +166,13 @@ class HistoryClaims:
         await commit(storage, records=(ended("two"),))
         assert await storage.pending("run") == []
 
+    async def test_a_run_begun_again_is_pending_once(self, storage: FullStore) -> None:
+        await commit(storage, records=(begun(),))
+        await commit(storage, records=(begun(),))
+        assert [(one.name, one.seq) for one in await storage.pending("run")] == [("run", 2)]
+        await commit(storage, records=(ended(),))
+        assert await storage.pending("run") == []
+
     async def test_an_operation_is_pending_until_its_checkpoint_is_deleted(self, storage: FullStore) -> None:
         saved = await save(storage, kind="pre_operation", operation="deploy")
         [pending] = await storage.pending("operation")

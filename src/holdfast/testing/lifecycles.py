@@ -205,11 +205,16 @@ class LifecycleClaims:
         assert info is not None
         assert (info.last_seq, info.checkpoints, info.tip) == (3, 1, again.id)
 
-    async def test_an_erased_agent_may_begin_again_with_a_record(self, storage: FullStore) -> None:
-        await save(storage)
+    async def test_an_erased_agent_may_begin_again_with_anything(self, storage: FullStore) -> None:
+        for beginning in ({"records": (UserMessage(content="again"),)}, {"hold": True}, {"acknowledge": 0}):
+            await save(storage)
+            await commit(storage, erase=True)
+            assert await storage.agent("agent") is None
+            await commit(storage, **beginning)
+            assert [info.agent_id for info in await storage.agents()] == ["agent"]
+            assert await storage.agent("agent") is not None
         await commit(storage, erase=True)
-        await commit(storage, records=(UserMessage(content="again"),))
-        assert [info.agent_id for info in await storage.agents()] == ["agent"]
+        await storage.send("agent", "user", "hello", sender="me")
         assert await storage.agent("agent") is not None
 
     async def test_an_erased_agent_still_belongs_to_its_user(self, storage: FullStore) -> None:

@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import DuplicateId, InvalidArgument, OwnedElsewhere, StaleWriter, WrongOwner
 from holdfast.history.records import UserMessage
 from holdfast.storage.protocol import Change, Query
-from holdfast.testing.samples import FullStore, checkpoint, commit, continued, save, saving
+from holdfast.testing.samples import FullStore, commit, continued, save, saving
 
 HELLO = UserMessage(content="hello")
 
@@ -189,6 +189,7 @@ class OwnershipClaims:
     async def test_a_commit_that_finds_nothing_to_do_makes_no_agent(self, storage: FullStore) -> None:
         done = await commit(storage, delete=("chk_unknown",), pin={"chk_unknown": True})
         assert done.deleted == 0
+        assert await storage.agents() == []
         await commit(storage, erase=True)
         assert await storage.agents() == []
-        assert await storage.save(checkpoint())
+        await save(storage, user_id="somebody else")
