@@ -12,6 +12,7 @@ from holdfast.storage.authenticity import Ring
 from holdfast.storage.durably import write_new, write_whole
 
 KEY_BYTES = 32
+NUMBER_MAX = 255
 ENVIRONMENT = "HOLDFAST_KEY"
 
 
@@ -50,7 +51,7 @@ def parse_ring(text: str, *, source: str) -> Ring:
         number, _, digits = line.partition(":")
         try:
             key = bytes.fromhex(digits)
-            ok = 1 <= int(number) <= 255 and len(key) == KEY_BYTES
+            ok = 1 <= int(number) <= NUMBER_MAX and len(key) == KEY_BYTES
         except ValueError:
             ok = False
         if not ok:
@@ -89,8 +90,8 @@ def new_ring(path: Path) -> Ring:
 def grow_ring(path: Path, ring: Ring) -> Ring:
     """Adds a new key and makes it the current one; the file is replaced in one step."""
     number = ring.current + 1
-    if number > 255:
-        raise InvalidArgument("A ring holds at most 255 keys", hint="`holdfast key reset` begins a new ring.")
+    if number > NUMBER_MAX:
+        raise InvalidArgument(f"A ring holds at most {NUMBER_MAX} keys", hint="`holdfast key reset` begins a new ring.")
     grown = Ring({**ring.keys, number: secrets.token_bytes(KEY_BYTES)})
     write_whole(path, ring_text(grown).encode(), mode=0o600)
     return grown

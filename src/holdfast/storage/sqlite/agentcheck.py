@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.history.fold import live_path, pending
 from holdfast.history.records import (
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.reader import Reader
     from holdfast.storage.sqlite.states import States
 
-_FOLDED = (CheckpointSaved, CheckpointDeleted, Rewind, RlmStart, RlmComplete)
+FOLDED: Final = (CheckpointSaved, CheckpointDeleted, Rewind, RlmStart, RlmComplete)
+"""The records that the folds look at."""
 
 
 class AgentCheck:
@@ -102,8 +103,8 @@ class AgentCheck:
             self.live.pop(record.id, None)
         elif isinstance(record, RlmToolCall) and record.snapshot is not None:
             self.snapshots[record.seq] = record.snapshot
-        if isinstance(record, _FOLDED):
-            self.folded.append(_light(record))
+        if isinstance(record, FOLDED):
+            self.folded.append(light(record))
 
     def _check_head(self) -> None:
         """What the head says, against what the records add up to."""
@@ -253,10 +254,10 @@ class AgentCheck:
             self._damage("inbox", str(seq), "nobody sent this message", seq)
 
 
-def _light(record: Record) -> Record:
+def light(record: Record) -> Record:
     """The record without its bulk: only its place in the folds is wanted."""
     if isinstance(record, RlmStart):
         return record.evolve(code="", preamble="")
     if isinstance(record, RlmComplete):
         return record.evolve(output=None, print_output="", error=None)
-    return record
+    return record if isinstance(record, FOLDED) else Record(seq=record.seq, at=record.at)

@@ -146,6 +146,11 @@ class Cells:
         _, at, row = codec.decode(data)
         return from_row(_expanded(row), seq=seq, at=_EPOCH + timedelta(microseconds=at))
 
+    def rechain_record(self, key: int, chain: bytes, cell: bytes) -> tuple[bytes, bytes]:
+        """A record's cell in another chain, and that chain's next value."""
+        mac = self.ring.mac(b"record", self._record_place(key, chain), cell[SEAL_BYTES : SEAL_BYTES + HASH_BYTES])
+        return self.ring.current.to_bytes(1, "big") + mac + cell[SEAL_BYTES:], mac
+
     @staticmethod
     def chain_of(cell: bytes) -> bytes:
         return cell[1:SEAL_BYTES]

@@ -57,7 +57,7 @@ def links(
             yield Link(seq=seq, last=seq, reason="it lies outside of what the agent's head accounts for")
             continue
         if expected is not None and seq > expected:
-            yield _missing(expected, seq - 1)
+            yield Link(seq=expected, last=seq - 1, reason=missing(expected, seq - 1))
             chain = None
         expected = seq + 1
         yield _opened(cells, key, chain, cell, agent_id)
@@ -65,14 +65,13 @@ def links(
     if ends is None or expected is None:
         return
     if expected <= ends.seq:
-        yield _missing(expected, ends.seq)
+        yield Link(seq=expected, last=ends.seq, reason=missing(expected, ends.seq))
     elif chain != ends.chain:
         yield Link(seq=ends.seq, last=ends.seq, reason="the history does not end as the agent's head says")
 
 
-def _missing(first: int, last: int) -> Link:
-    reason = "it is missing" if first == last else f"the records from {first} to {last} are missing"
-    return Link(seq=first, last=last, reason=reason)
+def missing(first: int, last: int) -> str:
+    return "it is missing" if first == last else f"the records from {first} to {last} are missing"
 
 
 def _opened(cells: Cells, key: int, chain: bytes | None, cell: bytes, agent_id: str) -> Link:

@@ -20,7 +20,7 @@ from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
-from holdfast.storage.sqlite.rows import Rows
+from holdfast.storage.sqlite.rows import Rows, text
 from holdfast.storage.sqlite.schema import agent_of, key_of, span
 from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import SEGMENT_STATES, States
@@ -265,12 +265,13 @@ class Ledger:
             if begun := begins(record):
                 self.db.execute(
                     "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
-                    (key_of(row.number, record.seq), begun.what, begun.name),
+                    (key_of(row.number, record.seq), begun.what, text(begun.name)),
                 )
             elif ended := ends(record):
-                first, last = span(row.number)
+                what, name = ended
                 self.db.execute(
-                    "DELETE FROM pending WHERE key BETWEEN ? AND ? AND what = ? AND name = ?", (first, last, *ended)
+                    "DELETE FROM pending WHERE key BETWEEN ? AND ? AND what = ? AND name = ?",
+                    (*span(row.number), what, text(name)),
                 )
 
     def _pending_again(self, records: list[Record], row: AgentRow) -> None:
@@ -286,7 +287,7 @@ class Ledger:
         for begun in pending(self.rows.records(row)):
             self.db.execute(
                 "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
-                (key_of(row.number, begun.seq), begun.what, begun.name),
+                (key_of(row.number, begun.seq), begun.what, text(begun.name)),
             )
 
     def _write_checkpoint(self, plan: Plan, content: Content, row: AgentRow) -> tuple[AgentRow, Checkpoint]:

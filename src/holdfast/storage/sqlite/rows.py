@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 _SUM = 1 << 8 * MAC_BYTES
 
-# A join that finds the same takes SQLite several times as long, and every commit reads an agent.
-_AGENT = "SELECT number, user, id, (SELECT u.id FROM users u WHERE u.number = agents.user), head FROM agents"
-
 
 class Rows:
     """One connection's view of the tables; whoever calls holds the transaction."""
@@ -44,19 +41,31 @@ class Rows:
 
     def agent(self, agent_id: str) -> AgentRow | None:
         """The row of this agent, erased ones included."""
-        row = self.db.execute(f"{_AGENT} WHERE id = ? AND number > 0", (_text(agent_id),)).fetchone()
+        row = self.db.execute(
+            "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
+            " WHERE a.id = ? AND a.number > 0",
+            (text(agent_id),),
+        ).fetchone()
         return None if row is None else self._opened(row)
 
     def agent_numbered(self, number: int) -> AgentRow:
-        row = self.db.execute(f"{_AGENT} WHERE number = ?", (number,)).fetchone()
+        row = self.db.execute(
+            "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
+            " WHERE a.number = ?",
+            (number,),
+        ).fetchone()
         if row is None:
             raise Corrupt(f"Agent number {number} has rows but no head")
         return self._opened(row)
 
     def agents(self, user_id: str | None) -> Iterator[AgentRow]:
-        of_user = "" if user_id is None else " AND user = (SELECT u.number FROM users u WHERE u.id = ?)"
-        arguments = () if user_id is None else (_text(user_id),)
-        for row in self.db.execute(f"{_AGENT} WHERE number > 0{of_user} ORDER BY number", arguments).fetchall():
+        where = "a.number > 0" if user_id is None else "a.number > 0 AND u.id = ?"
+        arguments = () if user_id is None else (text(user_id),)
+        for row in self.db.execute(
+            "SELECT a.number, a.user, a.id, u.id, a.head FROM agents a LEFT JOIN users u ON u.number = a.user"
+            f" WHERE {where} ORDER BY a.number",
+            arguments,
+        ).fetchall():
             yield self._opened(row)
 
     def _opened(self, row: tuple[int, int, str, str | None, bytes]) -> AgentRow:
@@ -78,7 +87,7 @@ class Rows:
         if is_new:
             self.db.execute(
                 "INSERT INTO agents (number, id, user, head) VALUES (?, ?, ?, ?)",
-                (row.number, _text(row.agent_id), row.user, cell),
+                (row.number, text(row.agent_id), row.user, cell),
             )
             before = 0
         else:
@@ -93,14 +102,14 @@ class Rows:
 
     def user_number(self, user_id: str) -> int:
         """The number of this user; a new one gets the next."""
-        row = self.db.execute("SELECT number FROM users WHERE id = ?", (_text(user_id),)).fetchone()
+        row = self.db.execute("SELECT number FROM users WHERE id = ?", (text(user_id),)).fetchone()
         if row is None:
-            row = self.db.execute("INSERT INTO users (id) VALUES (?) RETURNING number", (_text(user_id),)).fetchall()[0]
+            row = self.db.execute("INSERT INTO users (id) VALUES (?) RETURNING number", (text(user_id),)).fetchall()[0]
         return int(row[0])
 
     def users(self, user_id: str) -> list[int]:
         """The number of this user, or nothing when it is unknown."""
-        return [number for (number,) in self.db.execute("SELECT number FROM users WHERE id = ?", (_text(user_id),))]
+        return [number for (number,) in self.db.execute("SELECT number FROM users WHERE id = ?", (text(user_id),))]
 
     # --- records
 
@@ -196,7 +205,7 @@ class Rows:
         return Snapshots(self.db, self.cells)
 
 
-def _text(text: str) -> str | bytes:
+def text(text: str) -> str | bytes:
     """Text as SQLite can hold it: a NUL or a lone surrogate makes it bytes."""
     if "\0" not in text:
         try:
