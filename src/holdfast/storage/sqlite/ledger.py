@@ -262,16 +262,18 @@ class Ledger:
             self._pending_again(records, row)
             return
         for record in records:
-            if begun := begins(record):
-                self.db.execute(
-                    "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
-                    (key_of(row.number, record.seq), begun.what, text(begun.name)),
-                )
-            elif ended := ends(record):
+            begun = begins(record)
+            ended = (begun.what, begun.name) if begun else ends(record)  # what begins again is pending once
+            if ended:
                 what, name = ended
                 self.db.execute(
                     "DELETE FROM pending WHERE key BETWEEN ? AND ? AND what = ? AND name = ?",
                     (*span(row.number), what, text(name)),
+                )
+            if begun:
+                self.db.execute(
+                    "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
+                    (key_of(row.number, record.seq), begun.what, text(begun.name)),
                 )
 
     def _pending_again(self, records: list[Record], row: AgentRow) -> None:
