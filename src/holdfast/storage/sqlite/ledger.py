@@ -116,7 +116,7 @@ class Ledger:
                 )
             return Plan(change=change, row=row, is_new=found is None)
         operations, head = claimed(change, row.head, self.holds.get(change.agent_id, 0), self.writer, self.alive)
-        row = self._begun(change, row.evolve(head=head))
+        row = self._begun(change, row, head)
         plan = Plan(change=change, row=row, is_new=found is None, operations=operations)
         deleted = self._live_keys(row.number, change.delete)
         plan.deleted = list(deleted.values())
@@ -135,9 +135,8 @@ class Ledger:
             chain=self.cells.first_chain(change.agent_id, change.user_id),
         )
 
-    def _begun(self, change: Change, row: AgentRow) -> AgentRow:
-        """The row with what a change that advances the agent says of it: its type, and a fork's origin."""
-        head = row.head
+    def _begun(self, change: Change, row: AgentRow, head: Head) -> AgentRow:
+        """The row with this head, and what a change that advances the agent says of it: its type, a fork's origin."""
         named = change.agent_type or (change.checkpoint.agent_type if change.checkpoint else "")
         origin = rules.origin_of(change, self._place_for(change.user_id))
         if origin is not None and head.seq > head.floor:
@@ -145,7 +144,10 @@ class Ledger:
                 f"Agent {change.agent_id} has a history already, only a new agent can be a fork",
                 agent_id=change.agent_id,
             )
-        head = head.evolve(agent_type=named or head.agent_type, origin=origin or head.origin)
+        if (named and named != head.agent_type) or origin is not None:
+            head = head.evolve(agent_type=named or head.agent_type, origin=origin or head.origin)
+        if head is row.head and not row.erased:
+            return row  # as nearly always: a copy would only take time
         return row.evolve(head=head, erased=row.erased and not change.advances)
 
     def _place_for(self, user_id: str) -> Callable[[str], Place | None]:
@@ -196,10 +198,8 @@ class Ledger:
         first = row.head.seq + 1
         if plan.is_new and not change.advances:  # nothing to delete, pin or erase: the agent stays unknown
             return _nothing(change, row, store.commit_number), store
-        row = row.evolve(head=row.head.evolve(commit_number=store.commit_number))
         row = self._write_records(plan, row, store.commit_number)
         deleted = self._delete(plan.deleted)
-        row = row.evolve(head=row.head.evolve(live=row.head.live - deleted))
         for id_, pinned in change.pin.items():
             self._pin(row, id_, pinned=pinned)
         checkpoint = None
@@ -227,6 +227,7 @@ class Ledger:
         return done, store
 
     def _write_records(self, plan: Plan, row: AgentRow, commit_number: int) -> AgentRow:
+        """Appends the records; the row then ends with them, and counts the checkpoints as they are after the change."""
         chain, now = row.chain, self.now()
         rows: list[tuple[int, bytes]] = []
         runs = row.head.runs
@@ -238,29 +239,31 @@ class Ledger:
             rows.append((key, cell))
             runs += isinstance(record, RlmStart)
             rewound = rewound or isinstance(record, Rewind)
-        if rows:
-            self.db.executemany("INSERT INTO records (key, body) VALUES (?, ?)", rows)
-            row = row.evolve(chain=chain, head=row.head.evolve(seq=plan.records[-1].seq, runs=runs))
-            row = row.evolve(head=self._with_tip(plan.records, row, rewound=rewound))
-            self._follow_pending(plan.records, row, rewound=rewound)
+        live = row.head.live - len(plan.deleted) + (plan.content is not None)
+        if not rows:
+            return row.evolve(head=row.head.evolve(commit_number=commit_number, live=live))
+        self.db.executemany("INSERT INTO records (key, body) VALUES (?, ?)", rows)
+        tip_seq, tip_id = _newest(plan.records) or (row.head.tip_seq, row.head.tip_id)
+        head = row.head.evolve(
+            commit_number=commit_number, seq=plan.records[-1].seq, runs=runs, live=live, tip_seq=tip_seq, tip_id=tip_id
+        )
+        row = row.evolve(chain=chain, head=head)
+        if rewound:
+            row = self._rewound(plan.records, row)
+        else:
+            self._follow_pending(plan.records, row)
         return row
 
-    def _with_tip(self, records: list[Record], row: AgentRow, *, rewound: bool) -> Head:
-        """The head with the newest checkpoint of the live path. One that was deleted still is: its position stays."""
-        for record in reversed(records):
-            if isinstance(record, CheckpointSaved):
-                return row.head.evolve(tip_seq=record.seq, tip_id=record.id)
-            if isinstance(record, Rewind):
-                break
-        if not rewound:
-            return row.head
+    def _rewound(self, records: list[Record], row: AgentRow) -> AgentRow:
+        """The row after a rewind: what counts now is a fold over the live path, read when nothing was saved since."""
+        self._pending_again(records, row)
+        if _newest(records) is not None:
+            return row
         saved = [record for record in live_path(self.rows.records(row)) if isinstance(record, CheckpointSaved)]
-        return row.head.evolve(tip_seq=saved[-1].seq if saved else 0, tip_id=saved[-1].id if saved else None)
+        tip_seq, tip_id = (saved[-1].seq, saved[-1].id) if saved else (0, None)
+        return row.evolve(head=row.head.evolve(tip_seq=tip_seq, tip_id=tip_id))
 
-    def _follow_pending(self, records: list[Record], row: AgentRow, *, rewound: bool) -> None:
-        if rewound:
-            self._pending_again(records, row)
-            return
+    def _follow_pending(self, records: list[Record], row: AgentRow) -> None:
         for record in records:
             begun = begins(record)
             ended = (begun.what, begun.name) if begun else ends(record)  # what begins again is pending once
@@ -318,7 +321,7 @@ class Ledger:
         self.states.newest.put(key, content.image)
         if row.state_seq:
             self.states.newest.drop(key_of(row.number, row.state_seq))
-        row = row.evolve(head=row.head.evolve(live=row.head.live + 1), state_seq=seq, open_states=row.open_states + 1)
+        row = row.evolve(state_seq=seq, open_states=row.open_states + 1)
         if row.open_states >= SEGMENT_STATES:
             row = self._seal(row)
         return row, checkpoint
@@ -414,6 +417,16 @@ def _check_new_ids(changes: tuple[Change, ...]) -> None:
     for id_ in ids:
         if ids.count(id_) > 1:
             raise DuplicateId(f"Two changes of one commit make a checkpoint {id_}", checkpoint_id=id_)
+
+
+def _newest(records: list[Record]) -> tuple[int, str] | None:
+    """The newest checkpoint that these records save and leave ahead. A deleted one counts: its position stays."""
+    for record in reversed(records):
+        if isinstance(record, CheckpointSaved):
+            return record.seq, record.id
+        if isinstance(record, Rewind):
+            break
+    return None
 
 
 def _nothing(change: Change, row: AgentRow, commit_number: int) -> Committed:
