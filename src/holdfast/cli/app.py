@@ -1,0 +1,160 @@
+"""`holdfast`: finds the command, runs it, and turns whatever goes wrong into one line, a hint and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+import click
+
+from holdfast.cli.command import Invocation, epilog, shared_options
+from holdfast.version import __version__
+
+_HOMES = {
+    "log": "log",
+    "show": "show",
+    "diff": "diff",
+    "list": "listing",
+    "agents": "agents",
+    "verify": "verify",
+    "stats": "stats",
+    "gc": "gc",
+    "pin": "pin",
+    "unpin": "pin",
+    "export": "export",
+    "import": "importing",
+    "key": "key",
+    "backup": "backup",
+    "restore-backup": "backup",
+    "demo": "demo",
+}
+"""Which module has which command; a module is imported when its command is asked for."""
+
+_EXIT_CODES = """\b
+Exit codes:
+  0    all is well
+  1    what was asked for is not there, or was refused
+  2    the command line makes no sense
+  3    damage was found
+  4    the store can't be opened
+  5    reading or writing failed: a full disk, a broken one
+  130  stopped by Ctrl-C"""
+
+
+class Program(click.Group):
+    """The group of commands, imported one by one as they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = _HOMES.get(cmd_name)
+        if home is None:
+            return None
+        module = importlib.import_module(f"holdfast.cli.{home}")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in _HOMES or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = get_close_matches(name, _HOMES, n=2, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "`holdfast --help` lists the commands."
+        raise _Mistyped(f"There is no command {name!r}", hint)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None  # click would end with code 1, as if something were wrong
+
+
+class ReaderGone(Exception):
+    """Whoever read the output has seen enough, `head` for one."""
+
+
+class _Mistyped(click.UsageError):
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@click.pass_context
+def _program(ctx: click.Context) -> None:
+    """Look at what Holdfast keeps of your agents: checkpoints, branches, differences, damage."""
+    ctx.ensure_object(Invocation)
+
+
+program = Program(
+    name="holdfast",
+    callback=_program,
+    help=_program.__doc__,
+    epilog=epilog("holdfast log --agent trip-1\nholdfast demo") + "\n\n" + _EXIT_CODES,
+    params=[
+        *shared_options(),
+        click.Option(
+            ["--version"], is_flag=True, is_eager=True, expose_value=False,
+            callback=lambda ctx, _, value: _tell_version(ctx) if value else None,
+            help="Show the version and exit.",
+        ),
+    ],
+    no_args_is_help=False,
+    invoke_without_command=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)  # fmt: skip
+
+
+def _tell_version(ctx: click.Context) -> NoReturn:
+    click.echo(f"holdfast {__version__}")
+    ctx.exit()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command line and returns its exit code."""
+    _let_output_be_encoded()
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except (BrokenPipeError, ReaderGone):
+        _stop_output()
+        return 0
+    except OSError as error:
+        from holdfast.cli.failures import tell
+
+        _stop_output()
+        return tell(error)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    from holdfast.errors import HoldfastError
+
+    try:
+        done = program.main(arguments or ["--help"], prog_name="holdfast", standalone_mode=False)
+    except ReaderGone:
+        raise
+    except (click.ClickException, click.Abort, KeyboardInterrupt, HoldfastError) as error:
+        from holdfast.cli.failures import tell
+
+        return tell(error)
+    return done if isinstance(done, int) else 0
+
+
+def _let_output_be_encoded() -> None:
+    """A terminal that knows only ASCII still gets everything, escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # somebody put another object there, which knows what it does
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _stop_output() -> None:
+    """What is still buffered goes nowhere, so that Python has nothing to complain about when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

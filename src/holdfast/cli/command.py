@@ -1,0 +1,62 @@
+"""What every command has: `--store` and `--json`, before its name or after it, and an example in its help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What was asked for in general: which store, and for whom the answer is."""
+
+    store: str | None = None
+    json: bool = False
+
+
+def shared_options() -> list[click.Option]:
+    """The options that may stand before the command's name and after it; the one after it counts."""
+    return [
+        click.Option(
+            ["--store"],
+            metavar="PATH|URL",
+            expose_value=False,
+            callback=_note_store,
+            help="The store: a file, a folder, sqlite:///PATH or file:///DIR."
+            " Default: HOLDFAST_STORE, else checkpoints.db.",
+        ),
+        click.Option(
+            ["--json"], is_flag=True, expose_value=False, callback=_note_json, help="Answer in JSON, for programs."
+        ),
+    ]
+
+
+def command(name: str, *, examples: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a function a command; its first argument is the `Invocation`. `examples` are shell lines."""
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        decorate: Callable[[Any], click.Command] = click.command(name, epilog=epilog(examples), **attributes)
+        made = decorate(click.pass_obj(function))
+        made.params.extend(shared_options())
+        return made
+
+    return make
+
+
+def epilog(examples: str) -> str:
+    """Lines to copy, kept as they are by the help's formatter."""
+    lines = [line.strip() for line in examples.strip().splitlines()]
+    return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
+
+
+def _note_store(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(Invocation).store = value
+
+
+def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
+    if value:
+        ctx.ensure_object(Invocation).json = True

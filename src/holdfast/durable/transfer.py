@@ -1,0 +1,97 @@
+"""Histories on their way out of a store and into another, as lines of the wire format."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.durable.past import Past
+from holdfast.errors import DuplicateId, InvalidImport
+from holdfast.history.fold import live_path
+from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record, Rewind, RlmToolCall
+from holdfast.history.wire import dumps_line, from_wire, loads_line, to_wire
+from holdfast.storage.ids import new_id
+from holdfast.storage.protocol import Change
+
+if TYPE_CHECKING:
+    from holdfast.storage.protocol import Store
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imported:
+    """What came in, and what was left out because an export does not carry it."""
+
+    records: int
+    checkpoints_left_out: int
+    snapshots_left_out: int
+
+
+async def export_lines(
+    store: Store, agent_id: str, *, everything: bool = False, snapshots: bool = True
+) -> AsyncIterator[str]:
+    """The agent's history, oldest first, each record as a line without its line feed; a fork's begins with its past.
+
+    Without `everything` it is the live path. Without `snapshots` the interpreter's bytes are left out.
+    """
+    records = await Past(store).history(agent_id)
+    for record in records if everything else live_path(records):
+        yield dumps_line(to_wire(record if snapshots else _without_snapshot(record)))
+
+
+def parse_lines(lines: Iterable[str | bytes]) -> list[Record]:
+    """The records of an export. A line that is none is `InvalidImport` with its number; empty lines are passed over."""
+    records = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                records.append(from_wire(loads_line(line)))
+            except InvalidImport as error:
+                raise InvalidImport(f"Line {number}: {error.message}", line=number, **error.ids) from error
+    return records
+
+
+async def import_lines(store: Store, records: Sequence[Record], *, agent_id: str, user_id: str) -> Imported:
+    """Gives a new agent this history, in one commit. An agent that exists is `DuplicateId`.
+
+    Records of checkpoints are left out: their states are no part of an export. Snapshots are left out, because
+    this store's key did not sign them; a run is replayed instead. Times are kept, numbers are given anew.
+    """
+    if await store.agent(agent_id) is not None:
+        raise DuplicateId(
+            f"There is an agent {agent_id} already", agent_id=agent_id, hint="Import into an agent of another name."
+        )
+    # What an erased agent leaves behind is its last number: a commit that deletes nothing tells it.
+    [before] = await store.commit(Change(agent_id=agent_id, user_id=user_id, delete=(new_id(),)))
+    moved = _renumbered(records, first=before.last_seq + 1)
+    if moved:
+        await store.commit(Change(agent_id=agent_id, user_id=user_id, records=tuple(moved)))
+    return Imported(
+        records=len(moved),
+        checkpoints_left_out=sum(isinstance(record, CheckpointSaved | CheckpointDeleted) for record in records),
+        snapshots_left_out=sum(isinstance(record, RlmToolCall) and record.snapshot is not None for record in records),
+    )
+
+
+def _renumbered(records: Sequence[Record], *, first: int) -> list[Record]:
+    """The records that come in, with the rewinds among them pointing at where their targets are now."""
+    moved: list[Record] = []
+    places: dict[int, int] = {}  # the number in the export → the last number here that it stands behind
+    for record in records:
+        if isinstance(record, Rewind):
+            to = places.get(record.to)
+            if to is None and record.to != 0:
+                raise InvalidImport(
+                    f"Record {record.seq} rewinds to record {record.to}, which is not in the export", seq=record.seq
+                )
+            moved.append(Rewind(at=record.at, to=first - 1 if to is None else to))
+        elif not isinstance(record, CheckpointSaved | CheckpointDeleted):
+            moved.append(_without_snapshot(record).evolve(seq=0))
+        places[record.seq] = first - 1 + len(moved)
+    return moved
+
+
+def _without_snapshot(record: Record) -> Record:
+    if isinstance(record, RlmToolCall):
+        return record.evolve(snapshot=None, snapshot_seq=None)
+    return record
