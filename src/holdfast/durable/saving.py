@@ -17,7 +17,8 @@ from holdfast.durable.identity import ByIdentity
 from holdfast.durable.operation import Operations
 from holdfast.durable.redaction import Redact
 from holdfast.durable.retirement import Retirement, removal_changes
-from holdfast.errors import HoldfastError, InvalidArgument, WrongOwner
+from holdfast.errors import HoldfastError, InvalidArgument, Unstorable, WrongOwner
+from holdfast.history import codec
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
 from holdfast.storage.adapter import StorageAdapter
@@ -138,7 +139,7 @@ class Saver:
             group_place=place,
             pinned=purpose.pinned,
         )
-        return Draft(agent, detached(checkpoint), image)
+        return Draft(agent, _settled(checkpoint), image)
 
     def _change(self, draft: Draft, purpose: Purpose) -> Change:
         parent = self.lineage.get(draft.agent)
@@ -196,6 +197,16 @@ class Saver:
         except HoldfastError as error:  # what hinders the save itself, too, is raised again by the next line
             log.warning("Saving without retiring %d checkpoints: %s", len(removals), error)
             return await self.store.commit(*changes)
+
+
+def _settled(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint as a copy that the agent can't change any more. What can't be kept is named by its path."""
+    try:
+        return detached(checkpoint)
+    except Unstorable:
+        for name in ("collected_fields", "required_fields", "metadata"):
+            codec.encode(getattr(checkpoint, name), path=name)
+        raise
 
 
 def _merged(changes: list[Change], removing: list[Change]) -> list[Change]:
