@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,7 @@ class Reader:
         record, commit_number = self.rows.saved(row, seq_of(key), checkpoint_id=checkpoint_id)
         found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()
         if found is None or found[4] is None:
+            self._check_count("agent", row.agent_id, [row])  # deleted, and not lost
             return row, self._gap(row, record, commit_number), record
         return row, self.listed(row, found, record, commit_number), record
 
@@ -139,13 +140,32 @@ class Reader:
         )  # fmt: skip
 
     def group(self, group_id: str) -> list[str]:
-        ids = []
+        ids: dict[int, str] = {}
         for (key,) in self.db.execute(
             "SELECT key FROM groups WHERE id = ? ORDER BY key", (stored_id(group_id),)
         ).fetchall():
             row = self.rows.agent_numbered(agent_of(key))
-            ids.append(self.rows.saved(row, seq_of(key))[0].id)
-        return ids
+            ids[key] = self.rows.saved(row, seq_of(key))[0].id
+        self._check_group(group_id, ids)
+        return [*ids.values()]
+
+    def _check_group(self, group_id: str, ids: Mapping[int, str]) -> None:
+        """Makes sure that members which are not there were deleted, and not lost: all were saved in one commit."""
+        member = self.position(next(iter(ids.values()))) if ids else None
+        if member is None:
+            for (message,) in self.db.execute("PRAGMA integrity_check(groups)").fetchall():
+                if message != "ok":
+                    raise Corrupt(f"The list of groups is damaged: {message}", group_id=group_id)
+            return
+        if member.group_place is not None and len(ids) >= member.group_place[1]:
+            return
+        for (key,) in self.db.execute(
+            "SELECT key FROM checkpoints WHERE commit_number = ? AND head IS NOT NULL", (member.commit_number,)
+        ).fetchall():
+            record, _ = self.rows.saved(self.rows.agent_numbered(agent_of(key)), seq_of(key))
+            other = None if key in ids else self.position(record.id)
+            if other is not None and other.group_id == group_id:
+                raise Corrupt(f"Group {group_id} has lost {other.id}", group_id=group_id, checkpoint_id=other.id)
 
     def pending(self, what: str, user_id: str | None, agent_id: str | None) -> list[Pending]:
         query, arguments = "SELECT key, name FROM pending WHERE what = ?", [what]
