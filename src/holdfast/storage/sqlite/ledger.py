@@ -138,6 +138,7 @@ class Ledger:
     def _begun(self, change: Change, row: AgentRow, head: Head) -> AgentRow:
         """The row with this head, and what a change that advances the agent says of it: its type, a fork's origin."""
         named = change.agent_type or (change.checkpoint.agent_type if change.checkpoint else "")
+        self.rows.check_names()  # a damaged index must not make a second agent of the same name
         origin = rules.origin_of(change, self._place_for(change.user_id))
         if origin is not None and head.seq > head.floor:
             raise DuplicateId(

@@ -116,6 +116,7 @@ class Reader:
 
     def _check_heads(self) -> None:
         """Makes sure that no agent or user hides behind a damaged name: every head opens, and they add up."""
+        self.rows.check_names()
         store = self.rows.store()
         if self.counted.get(("heads", None)) == store.commit_number:
             return
@@ -124,6 +125,10 @@ class Reader:
         self.counted["heads", None] = store.commit_number
 
     def agents(self, user_id: str | None) -> list[AgentInfo]:
+        if user_id is None:
+            self._check_heads()
+        else:
+            self.rows.check_names()
         return [self._info(row) for row in self.rows.agents(user_id) if not row.erased]
 
     def agent(self, agent_id: str) -> AgentInfo | None:
@@ -231,6 +236,7 @@ class Reader:
             if not users:
                 self._check_heads()
                 return []
+            self.rows.check_names()
             self._check_count("user", query.user_id, None)
             where, bounds, by = "c.user = ?", (users[0],), "c.commit_number"
         else:

@@ -29,6 +29,7 @@ class Rows:
     def __init__(self, db: Database, cells: Cells) -> None:
         self.db = db
         self.cells = cells
+        self._names_checked = False
         self._shares: dict[int, int] = {}  # what the rows just read add to the sum of heads
 
     # --- the store and its agents
@@ -66,6 +67,16 @@ class Rows:
         opened = self.cells.unpack_agent(number, user, untext(agent_id), untext(user_id), cell)
         self._shares[number] = self.cells.share_of_heads(cell)
         return opened
+
+    def check_names(self) -> None:
+        """Makes sure that names are found: a damaged index says "there is none". Once for each connection."""
+        if self._names_checked:
+            return
+        for table in ("agents", "users"):
+            for (message,) in self.db.execute(f"PRAGMA integrity_check({table})").fetchall():
+                if message != "ok":
+                    raise Corrupt(f"The index of {table} is damaged: {message}")
+        self._names_checked = True
 
     def sum_of_heads(self) -> int:
         """What the heads of all agents add up to, each of them opened."""
