@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.storage.protocol import AgentInfo
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--user", metavar="ID", help="Only this user's agents.")
 def agents_command(invocation: Invocation, user: str | None) -> None:
     """List the agents, the one that moved last first."""
-    asyncio.run(_agents(invocation, user))
+    run(_agents(invocation, user))
 
 
 async def _agents(invocation: Invocation, user: str | None) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 
 @command("backup", examples="holdfast backup /mnt/backups/checkpoints-$(date +%F).db")
@@ -22,7 +21,7 @@ def backup_command(invocation: Invocation, *, target: str, overwrite: bool) -> N
     from holdfast.cli.opening import sqlite_path
 
     path = sqlite_path(invocation, "be backed up like this (copy the folder)")
-    _told(invocation, asyncio.run(_backup(path, Path(target), overwrite=overwrite)), f"{path} was copied to {target}")
+    _told(invocation, run(_backup(path, Path(target), overwrite=overwrite)), f"{path} was copied to {target}")
 
 
 async def _backup(path: Path, target: Path, *, overwrite: bool) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -44,6 +46,13 @@ def command(name: str, *, examples: str, **attributes: Any) -> Callable[[Callabl
         return made
 
     return make
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Carries out what a command does; asyncio is imported here, because help and usage errors don't need it."""
+    import asyncio
+
+    return asyncio.run(work)
 
 
 def epilog(examples: str) -> str:

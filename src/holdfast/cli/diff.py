@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.durable.manager import CheckpointManager
@@ -30,7 +29,7 @@ def diff_command(invocation: Invocation, first: str, second: str | None) -> None
     With one ID, what changed since its parent (or, where that was deleted, since the nearest one before it). Long
     values are shortened; --json has them whole.
     """
-    asyncio.run(_diff(invocation, first, second))
+    run(_diff(invocation, first, second))
 
 
 async def _diff(invocation: Invocation, first: str, second: str | None) -> None:

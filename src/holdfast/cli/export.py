@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import IO
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 
 @command(
@@ -35,7 +34,7 @@ def export_command(invocation: Invocation, *, agent: str, everything: bool, snap
     By default what counts now: what was rewound is left out. The lines are the wire format of the docs, the same
     with --json. `holdfast import` reads them.
     """
-    asyncio.run(_export(invocation, agent, output, everything=everything, snapshots=snapshots == "kept"))
+    run(_export(invocation, agent, output, everything=everything, snapshots=snapshots == "kept"))
 
 
 async def _export(invocation: Invocation, agent: str, output: str | None, *, everything: bool, snapshots: bool) -> None:

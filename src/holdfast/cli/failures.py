@@ -28,8 +28,8 @@ INTERRUPTED: Final = 130
 
 _CODES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (Corrupt, DAMAGED),
-    ((DiskFull), IO_FAILED),
-    ((Poisoned), IO_FAILED),
+    (DiskFull, IO_FAILED),
+    (Poisoned, IO_FAILED),
     (Closed, UNOPENABLE),
     (ReadOnly, UNOPENABLE),
     (Unopenable, UNOPENABLE),
@@ -51,7 +51,7 @@ def tell(error: BaseException) -> int:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         _say(f"{where}{error.strerror or error}", "")
-        return IO_FAILED
+        return NOT_THERE if isinstance(error, FileNotFoundError) else IO_FAILED
     raise error
 
 

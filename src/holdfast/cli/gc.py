@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.durable.manager import CheckpointManager
@@ -49,7 +48,7 @@ def gc_command(invocation: Invocation, **options: Any) -> None:
 
     Never touched: pinned checkpoints, an agent's newest, and those of operations under way. Works on a full disk.
     """
-    asyncio.run(_gc(invocation, **options))
+    run(_gc(invocation, **options))
 
 
 async def _gc(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.history.records import Record
@@ -36,7 +35,7 @@ def import_command(invocation: Invocation, file: str, agent: str, user: str) -> 
 
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     records = parse_lines(data.splitlines())  # before the store is opened: a wrong line must not make one
-    asyncio.run(_import(invocation, records, agent, user))
+    run(_import(invocation, records, agent, user))
 
 
 async def _import(invocation: Invocation, records: list[Record], agent: str, user: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from holdfast.cli.command import Invocation, command, epilog, shared_options
+from holdfast.cli.command import Invocation, command, epilog, run, shared_options
 from holdfast.errors import KeyMissing, Refused
 
 
@@ -30,7 +29,7 @@ def show_command(invocation: Invocation, *, secret: bool) -> None:
     from holdfast.storage import keys
 
     path = sqlite_path(invocation, "have a key")
-    asyncio.run(_check(invocation))
+    run(_check(invocation))
     given = keys.explicit_ring(None)
     file = keys.key_path(path)
     ring = given or keys.read_ring(file)
@@ -65,7 +64,7 @@ def rotate_command(invocation: Invocation) -> None:
     from holdfast.cli.output import say, say_json
 
     sqlite_path(invocation, "have a key")
-    number = asyncio.run(_rotate(invocation))
+    number = run(_rotate(invocation))
     if invocation.json:
         say_json({"current": number})
     else:

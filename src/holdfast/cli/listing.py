@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
@@ -31,7 +30,7 @@ def list_command(
     invocation: Invocation, agent: str | None, user: str | None, kind: str | None, limit: int | None
 ) -> None:
     """List checkpoints, newest first."""
-    asyncio.run(_list(invocation, agent, user, kind, limit))
+    run(_list(invocation, agent, user, kind, limit))
 
 
 async def _list(
@@ -59,7 +58,7 @@ async def _list(
         for one in shown
     ]  # fmt: skip
     table(rows, ("ID", "AGENT", "POSITION", "KIND", "STATUS", "SAVED", ""))
-    if len(found) > len(shown):
+    if len(found) > len(shown) and at_terminal():
         say(styled(f"… there are older ones: --limit {limit * 2}, or --limit 0 for all", dim=True))
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.cli.graph import Line
@@ -26,7 +25,7 @@ _COLOURS: Final = ("cyan", "magenta", "yellow", "green", "blue", "red")
     holdfast log --agent trip-1 --limit 20
     """,
 )
-@click.option("--agent", metavar="ID", help="Only this agent (and what it was forked from, as far as it is listed).")
+@click.option("--agent", metavar="ID", help="Only this agent, and what it was forked from.")
 @click.option("--user", metavar="ID", help="Only this user's agents.")
 @click.option(
     "--limit", type=click.IntRange(0), help="How many checkpoints; 0 is all. Default: 50 at a terminal, else all."
@@ -37,7 +36,7 @@ def log_command(invocation: Invocation, agent: str | None, user: str | None, lim
     Each line has the id, the position in the history, kind, status and age; in brackets the agents whose newest
     checkpoint it is. Marks: `*` a checkpoint, `o` a pinned one, `:` where deleted ones were.
     """
-    asyncio.run(_log(invocation, agent, user, limit))
+    run(_log(invocation, agent, user, limit))
 
 
 async def _log(invocation: Invocation, agent: str | None, user: str | None, limit: int | None) -> None:
@@ -52,6 +51,8 @@ async def _log(invocation: Invocation, agent: str | None, user: str | None, limi
         if agent is not None:
             await known_agent(manager, agent)
         listed = await manager.store.list(Query(agent_id=agent, user_id=user, limit=limit + 1 if limit else None))
+        if agent is not None and listed:
+            listed += await _shared_past(manager, listed)
         older = bool(limit) and len(listed) > limit
         del listed[limit or len(listed) :]
         if invocation.json:
@@ -61,8 +62,14 @@ async def _log(invocation: Invocation, agent: str | None, user: str | None, limi
             say(line)
     if not listed:
         say("There are no checkpoints here." if user is None else f"User {user} has no checkpoints here.")
-    if older:
+    if older and at_terminal():
         say(styled(f"… there are older ones: --limit {limit * 2}, or --limit 0 for all", dim=True))
+
+
+async def _shared_past(manager: CheckpointManager, own: list[Checkpoint]) -> list[Checkpoint]:
+    """What a fork came from, as far as it is still there."""
+    past = await manager.ancestors(own[-1].id)
+    return [one for one in past if one.agent_id != own[0].agent_id and not one.deleted]
 
 
 async def lines(manager: CheckpointManager, listed: list[Checkpoint]) -> list[str]:

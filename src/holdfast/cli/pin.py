@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 
 @command("pin", examples="holdfast pin trip-1@latest")
 @click.argument("checkpoints", metavar="ID...", nargs=-1, required=True)
 def pin_command(invocation: Invocation, checkpoints: tuple[str, ...]) -> None:
     """Keep checkpoints from every policy and from gc."""
-    asyncio.run(_pin(invocation, checkpoints, pinned=True))
+    run(_pin(invocation, checkpoints, pinned=True))
 
 
 @command("unpin", examples="holdfast unpin chk_01ka3f")
 @click.argument("checkpoints", metavar="ID...", nargs=-1, required=True)
 def unpin_command(invocation: Invocation, checkpoints: tuple[str, ...]) -> None:
     """Give pinned checkpoints back to the policies."""
-    asyncio.run(_pin(invocation, checkpoints, pinned=False))
+    run(_pin(invocation, checkpoints, pinned=False))
 
 
 async def _pin(invocation: Invocation, names: tuple[str, ...], *, pinned: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
@@ -34,7 +33,7 @@ def show_command(invocation: Invocation, *, checkpoint: str, full: bool, only_st
     ID may be the beginning of an id (from 4 characters after chk_ on), AGENT@latest, or AGENT~2 for the second
     before the agent's newest.
     """
-    asyncio.run(_show(invocation, checkpoint, full=full, only_state=only_state))
+    run(_show(invocation, checkpoint, full=full, only_state=only_state))
 
 
 async def _show(invocation: Invocation, name: str, *, full: bool, only_state: bool) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 
 @command("stats", examples="holdfast stats --json | jq .bytes")
 def stats_command(invocation: Invocation) -> None:
     """Show how much there is, and what takes up the room."""
-    asyncio.run(_stats(invocation))
+    run(_stats(invocation))
 
 
 async def _stats(invocation: Invocation) -> None:
@@ -37,6 +36,8 @@ def _lines(found: dict[str, Any], within: str = "") -> Iterator[tuple[str, str]]
 
     for key, value in found.items():
         name = f"{within} {key}".strip().replace("_", " ")
+        if key == "limits":
+            continue  # those of the command line itself, which has none; a program's are not in the store
         if isinstance(value, dict):
             yield from _lines(value, name)
         elif isinstance(value, int) and not isinstance(value, bool):

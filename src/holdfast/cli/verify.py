@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from dataclasses import asdict
 
-from holdfast.cli.command import Invocation, command
+from holdfast.cli.command import Invocation, command, run
 
 
 @command("verify", examples="holdfast verify && echo all is well")
@@ -16,7 +15,7 @@ def verify_command(invocation: Invocation) -> int:
     All is read and authenticated, nothing is changed, and what is whole stays usable. Ends with code 3 when something
     is damaged.
     """
-    return asyncio.run(_verify(invocation))
+    return run(_verify(invocation))
 
 
 async def _verify(invocation: Invocation) -> int:

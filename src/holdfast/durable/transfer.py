@@ -41,14 +41,23 @@ async def export_lines(
 
 def parse_lines(lines: Iterable[str | bytes]) -> list[Record]:
     """The records of an export. A line that is none is `InvalidImport` with its number; empty lines are passed over."""
-    records = []
+    records: list[Record] = []
+    seen = {0}
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                records.append(from_wire(loads_line(line)))
+                records.append(_record_in(line, seen))
             except InvalidImport as error:
                 raise InvalidImport(f"Line {number}: {error.message}", line=number, **error.ids) from error
     return records
+
+
+def _record_in(line: str | bytes, seen: set[int]) -> Record:
+    record = from_wire(loads_line(line))
+    if isinstance(record, Rewind) and record.to not in seen:
+        raise InvalidImport(f"It rewinds to record {record.to}, which does not come before it", seq=record.seq)
+    seen.add(record.seq)
+    return record
 
 
 async def import_lines(store: Store, records: Sequence[Record], *, agent_id: str, user_id: str) -> Imported:
@@ -79,12 +88,7 @@ def _renumbered(records: Sequence[Record], *, first: int) -> list[Record]:
     places: dict[int, int] = {}  # the number in the export → the last number here that it stands behind
     for record in records:
         if isinstance(record, Rewind):
-            to = places.get(record.to)
-            if to is None and record.to != 0:
-                raise InvalidImport(
-                    f"Record {record.seq} rewinds to record {record.to}, which is not in the export", seq=record.seq
-                )
-            moved.append(Rewind(at=record.at, to=first - 1 if to is None else to))
+            moved.append(Rewind(at=record.at, to=places.get(record.to, first - 1)))
         elif not isinstance(record, CheckpointSaved | CheckpointDeleted):
             moved.append(_without_snapshot(record).evolve(seq=0))
         places[record.seq] = first - 1 + len(moved)
