@@ -211,7 +211,7 @@ class LifecycleClaims:
             await commit(storage, erase=True)
             assert await storage.agent("agent") is None
             await commit(storage, **beginning)
-            assert [info.agent_id for info in await storage.agents()] == ["agent"]
+            assert [(info.agent_id, info.agent_type) for info in await storage.agents()] == [("agent", "")]
             assert await storage.agent("agent") is not None
         await commit(storage, erase=True)
         await storage.send("agent", "user", "hello", sender="me")
