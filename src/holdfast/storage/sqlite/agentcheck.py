@@ -20,7 +20,7 @@ from holdfast.storage.ids import id_from, stored_id
 from holdfast.storage.sqlite.chain import Ends, links
 from holdfast.storage.sqlite.reader import unpack_message
 from holdfast.storage.sqlite.rows import untext
-from holdfast.storage.sqlite.schema import key_of, seq_of, span
+from holdfast.storage.sqlite.schema import key_of, listing_share, seq_of, span
 from holdfast.storage.sqlite.stateline import stretches
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class AgentCheck:
 
     def _check_checkpoints(self) -> None:
         there: set[int] = set()
+        listing = 0
         for found in self.db.execute(
             "SELECT key, user, commit_number, kind, head FROM checkpoints WHERE key BETWEEN ? AND ? ORDER BY key",
             span(self.number),
@@ -127,6 +128,7 @@ class AgentCheck:
             seq = seq_of(found[0])
             if found[4] is not None:
                 there.add(seq)
+                listing += listing_share(found[0], found[2], found[3])
                 self._check_checkpoint(seq, found)
             elif seq in self.live.values():
                 self._damage("checkpoint", self._name(seq), "its row has lost its head", seq)
@@ -137,6 +139,8 @@ class AgentCheck:
         if self.row is not None and self.row.head.live != len(there):
             reason = f"{len(there)} checkpoints are there, but there must be {self.row.head.live}"
             self._damage("listing", self.agent_id, reason)
+        elif self.row is not None and self.row.listing != listing:
+            self._damage("listing", self.agent_id, "other checkpoints are there than its head accounts for")
 
     def _check_checkpoint(self, seq: int, found: tuple[int, int, int, int, bytes]) -> None:
         saved = self.saved.get(seq)

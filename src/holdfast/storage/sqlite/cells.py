@@ -35,6 +35,7 @@ class AgentRow:
     floor_chain: bytes = b""  # the chain's value at head.floor, where erased records ended
     open_states: int = 0  # states after the last segment
     state_seq: int = 0  # the position of the newest state, deleted or not
+    listing: int = 0  # `LISTING_SUM` of its live checkpoints
     origin_number: int = 0  # the number of the agent that this one was forked from
     erased: bool = False
 
@@ -72,10 +73,11 @@ class Cells:
         head = row.head
         values = [
             row.chain, head.agent_type, head.seq, head.commit_number, head.epoch, head.owner, head.tip_seq, head.tip_id,
-            head.live, row.open_states, row.state_seq, head.runs, head.inbox_last, head.inbox_acknowledged, head.floor,
-            row.floor_chain, head.origin and list(head.origin), row.origin_number, row.erased,
+            head.live, row.open_states, row.state_seq, row.listing, head.runs, head.inbox_last,
+            head.inbox_acknowledged, head.floor, row.floor_chain, head.origin and list(head.origin), row.origin_number,
+            row.erased,
         ]  # fmt: skip
-        while len(values) > 11 and not values[-1]:
+        while len(values) > 12 and not values[-1]:
             values.pop()
         return self.ring.seal(
             b"agent", self._agent_place(row.number, row.user, row.agent_id, row.head.user_id), codec.pack(values)
@@ -84,17 +86,18 @@ class Cells:
     def unpack_agent(self, number: int, user: int, agent_id: str, user_id: str, cell: bytes) -> AgentRow:
         data = self._unseal(b"agent", self._agent_place(number, user, agent_id, user_id), cell, "agent", agent_id)
         values = codec.decode(data)
-        values += [0, 0, 0, 0, b"", None, 0, False][len(values) - 11 :]
-        origin = values[16]
+        values += [0, 0, 0, 0, b"", None, 0, False][len(values) - 12 :]
+        origin = values[17]
         head = Head(
             user_id=user_id, agent_type=values[1], seq=values[2], commit_number=values[3], epoch=values[4],
-            owner=values[5], tip_seq=values[6], tip_id=values[7], live=values[8], runs=values[11],
-            inbox_last=values[12], inbox_acknowledged=values[13], floor=values[14],
+            owner=values[5], tip_seq=values[6], tip_id=values[7], live=values[8], runs=values[12],
+            inbox_last=values[13], inbox_acknowledged=values[14], floor=values[15],
             origin=(origin[0], origin[1]) if origin else None,
         )  # fmt: skip
         return AgentRow(
-            number=number, user=user, agent_id=agent_id, head=head, chain=values[0], floor_chain=values[15],
-            open_states=values[9], state_seq=values[10], origin_number=values[17], erased=values[18],
+            number=number, user=user, agent_id=agent_id, head=head, chain=values[0], floor_chain=values[16],
+            open_states=values[9], state_seq=values[10], listing=values[11], origin_number=values[18],
+            erased=values[19],
         )  # fmt: skip
 
     def _agent_place(self, number: int, user: int, agent_id: str, user_id: str) -> bytes:

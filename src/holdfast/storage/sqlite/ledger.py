@@ -21,7 +21,7 @@ from holdfast.storage.protocol import Change, Committed
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
 from holdfast.storage.sqlite.rows import Rows, text
-from holdfast.storage.sqlite.schema import agent_of, key_of, span
+from holdfast.storage.sqlite.schema import agent_of, key_of, listing_share, span
 from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import SEGMENT_STATES, States
 
@@ -127,6 +127,7 @@ class Ledger:
         return plan
 
     def _new_row(self, change: Change, number: int) -> AgentRow:
+        self.rows.check_names()  # a damaged index must not make a second agent of the same name
         return AgentRow(
             number=number,
             user=self.rows.user_number(change.user_id),
@@ -138,7 +139,6 @@ class Ledger:
     def _begun(self, change: Change, row: AgentRow, head: Head) -> AgentRow:
         """The row with this head, and what a change that advances the agent says of it: its type, a fork's origin."""
         named = change.agent_type or (change.checkpoint.agent_type if change.checkpoint else "")
-        self.rows.check_names()  # a damaged index must not make a second agent of the same name
         origin = rules.origin_of(change, self._place_for(change.user_id))
         if origin is not None and head.seq > head.floor:
             raise DuplicateId(
@@ -200,7 +200,8 @@ class Ledger:
         if plan.is_new and not change.advances:  # nothing to delete, pin or erase: the agent stays unknown
             return _nothing(change, row, store.commit_number), store
         row = self._write_records(plan, row, store.commit_number)
-        deleted = self._delete(plan.deleted)
+        deleted, listing = self._delete(plan.deleted)
+        row = row.evolve(listing=row.listing - listing)
         for id_, pinned in change.pin.items():
             self._pin(row, id_, pinned=pinned)
         checkpoint = None
@@ -322,7 +323,8 @@ class Ledger:
         self.states.newest.put(key, content.image)
         if row.state_seq:
             self.states.newest.drop(key_of(row.number, row.state_seq))
-        row = row.evolve(state_seq=seq, open_states=row.open_states + 1)
+        listing = row.listing + listing_share(key, checkpoint.commit_number, kind)
+        row = row.evolve(state_seq=seq, open_states=row.open_states + 1, listing=listing)
         if row.open_states >= SEGMENT_STATES:
             row = self._seal(row)
         return row, checkpoint
@@ -337,13 +339,19 @@ class Ledger:
 
     # --- deletions
 
-    def _delete(self, keys: list[int]) -> int:
+    def _delete(self, keys: list[int]) -> tuple[int, int]:
+        """How many were deleted, and what their rows had added to the listing's sum."""
+        listing = 0
         for key in keys:
+            [(commit_number, kind)] = self.db.execute(
+                "SELECT commit_number, kind FROM checkpoints WHERE key = ?", (key,)
+            ).fetchall()
+            listing += listing_share(key, commit_number, kind)
             if self.states.delete(key):
                 self.overfull.add(agent_of(key))
             self.db.execute("DELETE FROM groups WHERE key = ?", (key,))
             self.freed = True
-        return len(keys)
+        return len(keys), listing
 
     def _pin(self, row: AgentRow, id_: str, *, pinned: bool) -> None:
         key = self._live_keys(row.number, (id_,)).get(id_)
@@ -370,7 +378,9 @@ class Ledger:
             floor=row.head.seq, live=0, runs=0, tip_seq=0, tip_id=None, owner=None, origin=None,
             inbox_acknowledged=row.head.inbox_last,
         )  # fmt: skip
-        return row.evolve(head=head, floor_chain=row.chain, open_states=0, state_seq=0, origin_number=0, erased=True)
+        return row.evolve(
+            head=head, floor_chain=row.chain, open_states=0, state_seq=0, listing=0, origin_number=0, erased=True
+        )
 
     # --- inbox
 

@@ -16,7 +16,7 @@ from holdfast.storage.ids import stored_id
 from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.rows import Rows, untext
-from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
+from holdfast.storage.sqlite.schema import LISTING_SUM, agent_of, key_of, seq_of, span
 from holdfast.storage.sqlite.states import States
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Reader:
             return
         if rows is None:
             rows = [*self.rows.agents(name)]
-        expected = sum([row.head.live for row in rows])
+        expected = (sum([row.head.live for row in rows]), sum([row.listing for row in rows]))
         if scope == "agent":
             bounds: tuple[Any, ...] = span(rows[0].number)
             where = "key BETWEEN ? AND ?"
@@ -277,14 +277,14 @@ class Reader:
             where, bounds = "user = ?", (self.rows.users(name or "")[0],)
         else:
             where, bounds = "1", ()
-        [(count,)] = self.db.execute(
-            f"SELECT count(*) FROM checkpoints WHERE {where} AND head IS NOT NULL",
-            bounds,
+        [found] = self.db.execute(
+            f"SELECT count(*), {LISTING_SUM} FROM checkpoints WHERE {where} AND head IS NOT NULL", bounds
         ).fetchall()
-        if count != expected:
+        if found != expected:
             whose = "the store" if name is None else f"{scope} {name}"
+            what = "other" if found[0] == expected[0] else found[0]
             raise Corrupt(
-                f"The listing of {whose} has {count} checkpoints, but there must be {expected}",
+                f"The listing of {whose} has {what} checkpoints, but there must be {expected[0]}",
                 user_id=name if scope == "user" else None,
                 agent_id=name if scope == "agent" else None,
             )

@@ -15,7 +15,7 @@ from holdfast.storage.sqlite.cells import AgentRow
 from holdfast.storage.sqlite.chain import missing
 from holdfast.storage.sqlite.rechain import Rechained, rechain
 from holdfast.storage.sqlite.rows import text
-from holdfast.storage.sqlite.schema import key_of, seq_of, span
+from holdfast.storage.sqlite.schema import LISTING_SUM, key_of, seq_of, span
 from holdfast.storage.sqlite.stateline import stretches
 
 if TYPE_CHECKING:
@@ -175,8 +175,8 @@ class AgentResealing:
         path = [(record.seq, record.id) for record in live_path(records) if isinstance(record, CheckpointSaved)]
         tip_seq, tip_id = path[-1] if path else (0, None)
         bounds = span(self.number)
-        [(live,)] = self.db.execute(
-            "SELECT count(*) FROM checkpoints WHERE key BETWEEN ? AND ? AND head IS NOT NULL", bounds
+        [(live, listing)] = self.db.execute(
+            f"SELECT count(*), {LISTING_SUM} FROM checkpoints WHERE key BETWEEN ? AND ? AND head IS NOT NULL", bounds
         ).fetchall()
         sealed = self._one("SELECT max(key) FROM segments WHERE key BETWEEN ? AND ?")
         newest = self._one("SELECT max(key) FROM checkpoints WHERE key BETWEEN ? AND ? AND state IS NOT NULL")
@@ -197,5 +197,10 @@ class AgentResealing:
             runs=sum(isinstance(record, RlmStart) for record in records),
         )
         return row.evolve(
-            head=head, user=self.user, chain=done.chain, open_states=open_states, state_seq=max(newest, sealed)
+            head=head,
+            user=self.user,
+            chain=done.chain,
+            open_states=open_states,
+            state_seq=max(newest, sealed),
+            listing=listing,
         )

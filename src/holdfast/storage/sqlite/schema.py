@@ -15,6 +15,10 @@ SEQ_MASK: Final = (1 << AGENT_SHIFT) - 1
 STORE: Final = 0
 """Agent number 0 is the store itself: its history holds the writers' epochs, key changes and tombstones."""
 
+LISTING_SUM: Final = "coalesce(sum(commit_number * 31 + kind * 1009 + (key & 4294967295)), 0)"
+"""What the rows of an agent's live checkpoints add up to, as its head says: an entry of the index by user that is
+damaged in one place changes it, even where it only moves to another place in the order."""
+
 SCHEMA: Final = """
 -- What the store is: format, id, one check value per key.
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -80,3 +84,8 @@ def seq_of(key: int) -> int:
 def span(agent: int) -> tuple[int, int]:
     """The first and last key that an agent's rows can have."""
     return agent << AGENT_SHIFT, (agent + 1 << AGENT_SHIFT) - 1
+
+
+def listing_share(key: int, commit_number: int, kind: int) -> int:
+    """One row's part of `LISTING_SUM`."""
+    return commit_number * 31 + kind * 1009 + seq_of(key)

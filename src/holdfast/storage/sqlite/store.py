@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import Closed, KeyMissing, ReadOnly
+from holdfast.errors import Closed, Corrupt, HoldfastError, KeyMissing, ReadOnly
 from holdfast.storage.base import FullStorage
 from holdfast.storage.sqlite import lifetime
+from holdfast.storage.sqlite.findings import SENSELESS
 from holdfast.storage.sqlite.readside import ReadSide
 from holdfast.storage.sqlite.session import Settings
 from holdfast.storage.sqlite.writeside import WriteSide
@@ -178,7 +179,12 @@ class SQLiteCheckpointStorage(FullStorage):
 
     async def _read(self, work: Callable[[Reader], T]) -> T:
         await self._ready()
-        return await self.read_side.read(work)
+        try:
+            return await self.read_side.read(work)
+        except HoldfastError:
+            raise
+        except SENSELESS as error:  # a damaged page can hold any type and any text where ours should be
+            raise Corrupt(f"{self.path} holds what can't be read: {error!r}", path=str(self.path)) from error
 
     async def _aside(self, work: Callable[[Reader], T]) -> T:
         """Long reading on a thread and a connection of its own, so that short reads need not wait."""

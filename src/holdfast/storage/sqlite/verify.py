@@ -10,7 +10,7 @@ from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.chain import Ends, links
 from holdfast.storage.sqlite.findings import Findings
 from holdfast.storage.sqlite.rows import untext
-from holdfast.storage.sqlite.schema import STORE, agent_of
+from holdfast.storage.sqlite.schema import LISTING_SUM, STORE, agent_of
 from holdfast.storage.sqlite.states import States
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Inspection:
         self.progress = progress
         self.findings = Findings()
         self.indexed = 0
-        self.live: dict[int, int] = {}  # checkpoints by user number, as the heads say
+        self.live: dict[int, tuple[int, int]] = {}  # checkpoints and their sum by user number, as the heads say
         self.heads_known = True
 
     def run(self) -> Report:
@@ -101,7 +101,8 @@ class _Inspection:
         if row is None:
             self.heads_known = False
         else:
-            self.live[row.user] = self.live.get(row.user, 0) + row.head.live
+            count, listing = self.live.get(row.user, (0, 0))
+            self.live[row.user] = (count + row.head.live, listing + row.listing)
             with self.findings.guard("agent", agent_id, agent_id=agent_id):
                 there = self.reader.rows.agent(agent_id)
                 if there is None or there.number != number:
@@ -112,13 +113,18 @@ class _Inspection:
 
     def _check_users(self) -> None:
         """The listings by user go through an index of their own."""
-        found = dict(
-            self.db.execute("SELECT user, count(*) FROM checkpoints WHERE head IS NOT NULL GROUP BY user").fetchall()
-        )
+        found = {
+            user: (count, listing)
+            for user, count, listing in self.db.execute(
+                f"SELECT user, count(*), {LISTING_SUM} FROM checkpoints WHERE head IS NOT NULL GROUP BY user"
+            ).fetchall()
+        }
         for user in {*self.live, *found}:
-            there, expected = found.get(user, 0), self.live.get(user, 0)
+            there, expected = found.get(user, (0, 0)), self.live.get(user, (0, 0))
             if there != expected and self.heads_known:
-                reason = f"the listing of user number {user} has {there} checkpoints, but there must be {expected}"
+                reason = (
+                    f"the listing of user number {user} has {there[0]} checkpoints, not the {expected[0]} there are"
+                )
                 self.findings.add("listing", str(user), reason)
 
     def _check_ids(self) -> None:
