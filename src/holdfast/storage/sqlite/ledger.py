@@ -375,7 +375,7 @@ class Ledger:
         self.db.execute("DELETE FROM ids WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM groups WHERE key BETWEEN ? AND ?", bounds)
         head = row.head.evolve(
-            floor=row.head.seq, live=0, runs=0, tip_seq=0, tip_id=None, owner=None, origin=None,
+            agent_type="", floor=row.head.seq, live=0, runs=0, tip_seq=0, tip_id=None, owner=None, origin=None,
             inbox_acknowledged=row.head.inbox_last,
         )  # fmt: skip
         return row.evolve(
