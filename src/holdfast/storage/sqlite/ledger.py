@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import Corrupt, DuplicateId, InvalidArgument
 from holdfast.history import codec
 from holdfast.history.checkpoint import Kind
-from holdfast.history.fold import begins, ends, live_path, pending
+from holdfast.history.fold import begins, live_path
 from holdfast.history.records import CheckpointSaved, Record, Rewind, RlmStart
 from holdfast.storage import rules
 from holdfast.storage.heads import digest_of, pack_head, unpack_head
@@ -20,7 +20,8 @@ from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
-from holdfast.storage.sqlite.rows import Rows, text
+from holdfast.storage.sqlite.pendinglist import PendingList
+from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import agent_of, key_of, listing_share, span
 from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import SEGMENT_STATES, States
@@ -72,6 +73,7 @@ class Ledger:
         self.rows = Rows(db, cells)
         self.states = States(db, cells)
         self.snapshots = Snapshots(db, cells)
+        self.pending = PendingList(db)
         self.writer = writer
         self.alive = alive
         self.now = now
@@ -85,6 +87,7 @@ class Ledger:
         """Plans every change, then writes them all. Raises before the first write, or an error of SQLite's."""
         rules.check_distinct(changes)
         _check_new_ids(changes)
+        self.pending.begin()
         store = self.rows.store()
         commit_number = store.commit_number + 1
         fresh = self.rows.next_agent_number()
@@ -98,9 +101,12 @@ class Ledger:
         for plan in plans:
             result, store = self._write(plan, store)
             done.append(result)
-        self.rows.put_store(store)
+        self.rows.put_store(self.pending.settled(store))
         for plan in plans:
-            self.holds[plan.change.agent_id] = plan.operations
+            if plan.operations:
+                self.holds[plan.change.agent_id] = plan.operations
+            else:
+                self.holds.pop(plan.change.agent_id, None)
         return done
 
     # --- plan
@@ -253,7 +259,7 @@ class Ledger:
         if rewound:
             row = self._rewound(plan.records, row)
         else:
-            self._follow_pending(plan.records, row)
+            self.pending.follow(row.number, plan.records)
         return row
 
     def _rewound(self, records: list[Record], row: AgentRow) -> AgentRow:
@@ -265,37 +271,10 @@ class Ledger:
         tip_seq, tip_id = (saved[-1].seq, saved[-1].id) if saved else (0, None)
         return row.evolve(head=row.head.evolve(tip_seq=tip_seq, tip_id=tip_id))
 
-    def _follow_pending(self, records: list[Record], row: AgentRow) -> None:
-        for record in records:
-            begun = begins(record)
-            ended = (begun.what, begun.name) if begun else ends(record)  # what begins again is pending once
-            if ended:
-                what, name = ended
-                self.db.execute(
-                    "DELETE FROM pending WHERE key BETWEEN ? AND ? AND what = ? AND name = ?",
-                    (*span(row.number), what, text(name)),
-                )
-            if begun:
-                self.db.execute(
-                    "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
-                    (key_of(row.number, record.seq), begun.what, text(begun.name)),
-                )
-
     def _pending_again(self, records: list[Record], row: AgentRow) -> None:
         """After a rewind: what is pending is a fold over the live path, which only runs make worth reading."""
-        first, last = span(row.number)
-        if (
-            row.head.runs == 0
-            and self.db.execute("SELECT 1 FROM pending WHERE key BETWEEN ? AND ?", (first, last)).fetchone() is None
-            and not any(begins(record) for record in records)
-        ):
-            return
-        self.db.execute("DELETE FROM pending WHERE key BETWEEN ? AND ?", (first, last))
-        for begun in pending(self.rows.records(row)):
-            self.db.execute(
-                "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
-                (key_of(row.number, begun.seq), begun.what, text(begun.name)),
-            )
+        if row.head.runs or self.pending.any(row.number) or any(begins(record) for record in records):
+            self.pending.replace(row.number, self.rows.records(row))
 
     def _write_checkpoint(self, plan: Plan, content: Content, row: AgentRow) -> tuple[AgentRow, Checkpoint]:
         seq = next(r.seq for r in reversed(plan.records) if isinstance(r, CheckpointSaved))
@@ -369,8 +348,9 @@ class Ledger:
     def _erase(self, row: AgentRow) -> AgentRow:
         """Removes everything of an agent but its row, which stays as the signed tombstone: id, user and numbers."""
         self.states.release(row.number)
+        self.pending.forget(row.number)
         bounds = span(row.number)
-        for table in ("records", "checkpoints", "segments", "snapshots", "pending", "inbox"):
+        for table in ("records", "checkpoints", "segments", "snapshots", "inbox"):
             self.db.execute(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM ids WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM groups WHERE key BETWEEN ? AND ?", bounds)
