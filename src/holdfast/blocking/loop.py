@@ -48,8 +48,8 @@ class _Waiting:
     def result(self) -> Any:
         context = contextvars.copy_context()
         context.run(elsewhere.set, self._here)
-        self._loop.call_soon_threadsafe(self._start, context)
         try:
+            self._loop.call_soon_threadsafe(self._start, context)
             while (errand := self._errands.get()) is not None:
                 errand()
         except BaseException:
@@ -65,7 +65,9 @@ class _Waiting:
         self._task.add_done_callback(lambda _: self._errands.put(None))
 
     def _cancel(self) -> None:
-        if self._task is not None:
+        if self._task is None:  # the interrupt came before the start
+            self._coroutine.close()
+        else:
             self._task.cancel()
 
     async def _here(self, function: Callable[..., Any], *arguments: Any) -> Any:
