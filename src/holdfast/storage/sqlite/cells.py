@@ -51,6 +51,7 @@ class StoreRow:
     seq: int = 0
     commit_number: int = 0
     heads: int = 0  # the sum of all agents' MACs: a head put back from an older file does not add up
+    pending: int = 0  # the sum over the list of what is pending
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)
@@ -104,12 +105,15 @@ class Cells:
         return codec.pack([self.store_id, number, user, agent_id, user_id])
 
     def pack_store(self, row: StoreRow) -> bytes:
-        values = [row.chain, row.seq, row.commit_number, row.heads.to_bytes(MAC_BYTES, "big")]
+        sums = [number.to_bytes(MAC_BYTES, "big") if number else b"" for number in (row.heads, row.pending)]
+        values = [row.chain, row.seq, row.commit_number, *sums]
         return self.ring.seal(b"store", self.store_id, codec.pack(values))
 
     def unpack_store(self, cell: bytes) -> StoreRow:
-        chain, seq, commit_number, heads = codec.decode(self._unseal(b"store", self.store_id, cell, "store head", None))
-        return StoreRow(chain=chain, seq=seq, commit_number=commit_number, heads=int.from_bytes(heads, "big"))
+        data = self._unseal(b"store", self.store_id, cell, "store head", None)
+        chain, seq, commit_number, *sums = codec.decode(data)
+        heads, pending = [int.from_bytes(one, "big") for one in sums]
+        return StoreRow(chain=chain, seq=seq, commit_number=commit_number, heads=heads, pending=pending)
 
     @staticmethod
     def share_of_heads(cell: bytes) -> int:

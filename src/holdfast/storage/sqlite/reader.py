@@ -15,7 +15,8 @@ from holdfast.storage.heads import digest_of, unpack_head
 from holdfast.storage.ids import stored_id
 from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
-from holdfast.storage.sqlite.rows import Rows, untext
+from holdfast.storage.sqlite.pendinglist import pending_rows
+from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import LISTING_SUM, agent_of, key_of, seq_of, span
 from holdfast.storage.sqlite.states import States
 
@@ -173,29 +174,22 @@ class Reader:
                 raise Corrupt(f"Group {group_id} has lost {other.id}", group_id=group_id, checkpoint_id=other.id)
 
     def pending(self, what: str, user_id: str | None, agent_id: str | None) -> list[Pending]:
-        query, arguments = "SELECT key, name FROM pending WHERE what = ?", [what]
-        row = None if agent_id is None else self._agent(agent_id)
-        if agent_id is not None:
-            if row is None:
-                return []
-            query += f" AND key BETWEEN {span(row.number)[0]} AND {span(row.number)[1]}"
+        if agent_id is not None and self._agent(agent_id) is None:
+            return []
         result = []
-        for key, name in self.db.execute(query + " ORDER BY key", arguments).fetchall():
-            row = self.rows.agent_numbered(agent_of(key))
-            head = row.head
-            if user_id is not None and head.user_id != user_id:
+        for key, this, name in pending_rows(self.db, self.rows.store()):
+            if this != what:
                 continue
-            alive = head.owner is not None and self.alive(head.owner)
+            row = self.rows.agent_numbered(agent_of(key))
+            if agent_id not in (None, row.agent_id) or user_id not in (None, row.head.user_id):
+                continue
+            owner = row.head.owner
             result.append(
                 Pending(
-                    what=what,
-                    name=untext(name),
-                    agent_id=row.agent_id,
-                    user_id=head.user_id,
-                    seq=seq_of(key),
-                    owner_alive=alive,
+                    what=what, name=name, agent_id=row.agent_id, user_id=row.head.user_id, seq=seq_of(key),
+                    owner_alive=owner is not None and self.alive(owner),
                 )
-            )
+            )  # fmt: skip
         return result
 
     def inbox(self, agent_id: str, limit: int) -> list[InboxMessage]:

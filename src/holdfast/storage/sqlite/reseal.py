@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.storage.authenticity import MAC_BYTES, Ring
 from holdfast.storage.sqlite.cells import Cells, StoreRow
 from holdfast.storage.sqlite.findings import Findings
+from holdfast.storage.sqlite.pendinglist import PendingList, sum_of
 from holdfast.storage.sqlite.reader import Reader
 from holdfast.storage.sqlite.rechain import rechain
 from holdfast.storage.sqlite.resealagent import AgentResealing
@@ -31,6 +32,7 @@ class Resealing:
         bare = Cells(Ring({}), cells.store_id)  # sees what the hashes confirm
         self.reader = Reader(db, bare, lambda _: False)
         self.states = States(db, bare)
+        self.pending = PendingList(db)
         self.findings = Findings()
         self.counts = dict.fromkeys(_COUNTED, 0)
         self.commit_number = 0
@@ -70,6 +72,7 @@ class Resealing:
         done = rechain(self.db, self.cells, STORE, "", floor=0, chain=chain, findings=self.findings)
         self.counts["records"] += len(done.records)
         row = before.evolve(
+            pending=sum_of(self.db.execute("SELECT key, what, name FROM pending").fetchall()),
             chain=done.chain,
             seq=max(done.seq, before.seq),
             commit_number=max(self.commit_number, before.commit_number, done.commit_number),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.history.fold import live_path, pending
+from holdfast.history.fold import live_path
 from holdfast.history.records import CheckpointDeleted, CheckpointSaved, RlmStart
 from holdfast.storage.authenticity import SEAL_BYTES
 from holdfast.storage.heads import digest_of
@@ -14,7 +14,6 @@ from holdfast.storage.sqlite.agentcheck import FOLDED
 from holdfast.storage.sqlite.cells import AgentRow
 from holdfast.storage.sqlite.chain import missing
 from holdfast.storage.sqlite.rechain import Rechained, rechain
-from holdfast.storage.sqlite.rows import text
 from holdfast.storage.sqlite.schema import LISTING_SUM, key_of, seq_of, span
 from holdfast.storage.sqlite.stateline import stretches
 
@@ -163,12 +162,7 @@ class AgentResealing:
                 self.db.execute(
                     "INSERT INTO ids (id, key) VALUES (?, ?)", (stored_id(record.id), key_of(self.number, seq))
                 )
-        self.db.execute("DELETE FROM pending WHERE key BETWEEN ? AND ?", span(self.number))
-        for begun in pending([record for record, _ in done.records if isinstance(record, FOLDED)]):
-            self.db.execute(
-                "INSERT INTO pending (key, what, name) VALUES (?, ?, ?)",
-                (key_of(self.number, begun.seq), begun.what, text(begun.name)),
-            )
+        self.whole.pending.replace(self.number, [record for record, _ in done.records if isinstance(record, FOLDED)])
 
     def _rebuilt(self, row: AgentRow, done: Rechained) -> AgentRow:
         records = [record for record, _ in done.records]

@@ -9,6 +9,7 @@ from holdfast.storage.sqlite.agentcheck import AgentCheck
 from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.chain import Ends, links
 from holdfast.storage.sqlite.findings import Findings
+from holdfast.storage.sqlite.pendinglist import pending_rows
 from holdfast.storage.sqlite.rows import untext
 from holdfast.storage.sqlite.schema import LISTING_SUM, STORE, agent_of
 from holdfast.storage.sqlite.states import States
@@ -84,6 +85,8 @@ class _Inspection:
             self.findings.add(
                 "store", "head", "the agents' heads do not add up: one is missing, or was put back from an older file"
             )
+        with self.findings.guard("listing", "pending"):
+            pending_rows(self.db, store)
         floor_chain = self.reader.cells.first_chain("", "")
         ends = Ends(floor=0, floor_chain=floor_chain, seq=store.seq, chain=store.chain)
         for link in links(self.db, self.reader.cells, STORE, "", ends, first_chain=floor_chain):
