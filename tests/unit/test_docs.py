@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import holdfast
 from holdfast import errors
+from holdfast.cli.app import program
 from holdfast.history import jsonform, wire
 from holdfast.history.records import RECORD_TYPES, Record
 from holdfast.testing.conformance import CheckpointStorageConformance
@@ -135,6 +137,33 @@ def test_every_link_leads_somewhere(page):
         target = (page.parent / name).resolve() if name else page
         assert target.exists(), f"{page.name} links to {link}"
         assert not anchor or anchor in anchors_of(target), f"{page.name} links to {link}"
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+def commands_on(page: Path) -> list[str]:
+    """The command lines that a page shows, in its sentences and in its console blocks."""
+    text = page.read_text(encoding="utf-8")
+    inline = re.findall(r"`(holdfast [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    typed = re.findall(r"^\$ (holdfast .*)$", "\n".join(blocks_of(text, "console")), re.MULTILINE)
+    return inline + typed
+
+
+@pytest.mark.parametrize("page", EVERYTHING, ids=lambda page: page.name)
+def test_every_command_on_a_page_is_one(page):
+    context = click.Context(program)
+    for line in commands_on(page):
+        command: click.Command = program
+        options = options_of(program)
+        for word in line.split()[1:]:
+            if word.startswith("--"):
+                assert word.split("=")[0].strip("`,.") in options | {"--help"}, f"{page.name}: {line}"
+            elif isinstance(command, click.Group):
+                found = command.get_command(context, word)
+                assert found is not None, f"{page.name}: {line}"
+                command, options = found, options | options_of(found)
 
 
 @pytest.mark.parametrize("name", sorted(set(holdfast.__all__) - {"__version__"}))
