@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,12 +12,13 @@ from typing import Any, Self
 from holdfast.durable import group
 from holdfast.durable.agents import AgentTypes, Upgrade
 from holdfast.durable.caps import Caps
+from holdfast.durable.committed import checkpoint_of
 from holdfast.durable.events import Events, Handler
-from holdfast.durable.operation import Operation, Operations
+from holdfast.durable.operation import Operation, Operations, interrupted
 from holdfast.durable.past import Past
 from holdfast.durable.redaction import Redact, Redactor, redacted_records
 from holdfast.durable.retirement import Retirement, policy_of
-from holdfast.durable.saving import Purpose, Saver
+from holdfast.durable.saving import Purpose, Saved, Saver
 from holdfast.durable.users import users_of
 from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, UnknownCheckpoint, WrongOwner
 from holdfast.history.checkpoint import Checkpoint, Kind
@@ -99,7 +101,7 @@ class CheckpointManager:
             kind=Kind.of(kind), metadata=metadata, operation=operation, pinned=pinned, take_over=take_over
         )
         [done] = await self._saved([agent], purpose)
-        return _checkpoint_of(done).id
+        return checkpoint_of(done).id
 
     async def restore(self, checkpoint_id: str) -> Any:
         """A live agent as it was at this checkpoint. Nothing is written; its next save is a branch from there."""
@@ -127,7 +129,7 @@ class CheckpointManager:
             fork_of=source.id,
         )  # fmt: skip
         [done] = await self.store.commit(change)
-        forked = _checkpoint_of(done)
+        forked = checkpoint_of(done)
         agent = await self._rebuilt(forked.evolve(state=image.decode()), image, tell=False)
         await self.events.tell("checkpoint_saved", forked)
         return agent
@@ -160,16 +162,10 @@ class CheckpointManager:
         purpose = Purpose(
             kind=Kind.PRE_OPERATION, metadata=metadata, operation=name, hold=True, take_over=take_over and outer is None
         )
-        [done] = await self._saved([agent], purpose)
-        operation = Operation(
-            name=name,
-            agent_id=agent.agent_id,
-            user_id=agent.user_id,
-            checkpoint_id=_checkpoint_of(done).id,
-            epoch=done.epoch,
-        )
+        operation, saved = await self._begun(agent, name, purpose)
         self._operations.begin(operation)
         try:
+            await self._tell_saved(*saved)
             yield operation
         except BaseException as error:
             self._operations.end(operation)
@@ -183,13 +179,7 @@ class CheckpointManager:
 
     async def interrupted_operations(self) -> list[Checkpoint]:
         """The checkpoints of operations that neither completed nor go on in a live process, oldest first."""
-        interrupted = []
-        for pending in await self.store.pending("operation", user_id=self.user_id):
-            if not pending.owner_alive:
-                checkpoint = await self.store.position(pending.name)
-                if checkpoint is not None and not checkpoint.deleted:
-                    interrupted.append(checkpoint)
-        return interrupted
+        return await interrupted(self.store, self.user_id)
 
     # --- looking
 
@@ -335,10 +325,23 @@ class CheckpointManager:
 
     async def _saved(self, agents: Sequence[Any], purpose: Purpose) -> list[Committed]:
         done, removed = await self._saver.save(agents, purpose, user_id=self.user_id)
+        await self._tell_saved(done, removed)
+        return done
+
+    async def _tell_saved(self, done: Sequence[Committed], removed: Sequence[Removal]) -> None:
         for committed in done:
             await self.events.tell("checkpoint_saved", committed.checkpoint)
         await self._tell_deleted(removed)
-        return done
+
+    async def _begun(self, agent: Any, name: str, purpose: Purpose) -> tuple[Operation, Saved]:
+        """Takes the agent for an operation. Who is cancelled meanwhile must not leave it taken for ever."""
+        saving = asyncio.ensure_future(self._saver.save([agent], purpose, user_id=self.user_id))
+        try:
+            saved = await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await self._release(Operation.begun_with((await saving)[0], name), delete=True)
+            raise
+        return Operation.begun_with(saved[0], name), saved
 
     async def _release(self, operation: Operation, *, delete: bool) -> None:
         """Ends an operation; on success its checkpoint goes in the same commit."""
@@ -398,9 +401,3 @@ def _page(limit: int | None, offset: int) -> dict[str, Any]:
     if min(limit or 0, offset) < 0:
         raise InvalidArgument(f"There is no page of {limit} checkpoints from {offset} on")
     return {"limit": limit, "offset": offset}
-
-
-def _checkpoint_of(done: Committed) -> Checkpoint:
-    if done.checkpoint is None:
-        raise RuntimeError("a commit with a checkpoint gave none back")
-    return done.checkpoint

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from holdfast.durable.committed import checkpoint_of
+
+if TYPE_CHECKING:
+    from holdfast.history.checkpoint import Checkpoint
+    from holdfast.storage.protocol import Committed, Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,6 +21,19 @@ class Operation:
     user_id: str
     checkpoint_id: str
     epoch: int
+
+    @classmethod
+    def begun_with(cls, done: list[Committed], name: str) -> Self:
+        """The operation whose checkpoint was committed here."""
+        [committed] = done
+        checkpoint = checkpoint_of(committed)
+        return cls(
+            name=name,
+            agent_id=checkpoint.agent_id,
+            user_id=checkpoint.user_id,
+            checkpoint_id=checkpoint.id,
+            epoch=committed.epoch,
+        )
 
 
 class Operations:
@@ -35,3 +55,10 @@ class Operations:
         held.remove(operation)
         if not held:
             del self._held[operation.agent_id]
+
+
+async def interrupted(store: Store, user_id: str | None) -> list[Checkpoint]:
+    """The checkpoints of operations that neither completed nor go on in a live process, oldest first."""
+    pending = await store.pending("operation", user_id=user_id)
+    found = [await store.position(one.name) for one in pending if not one.owner_alive]
+    return [checkpoint for checkpoint in found if checkpoint is not None and not checkpoint.deleted]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.durable.agents import AgentTypes, Portrait, portrait
 from holdfast.durable.caps import Caps
@@ -55,6 +55,10 @@ class Draft:
     image: Image
 
 
+Saved: TypeAlias = "tuple[list[Committed], list[Removal]]"
+"""What was committed, in the order of the agents, and what was retired with it."""
+
+
 class Saver:
     """Turns live agents into commits, and remembers which checkpoint each came from."""
 
@@ -81,9 +85,7 @@ class Saver:
         self.images = ImageCache()
         self._turns: weakref.WeakValueDictionary[tuple[int, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
-    async def save(
-        self, agents: Sequence[Any], purpose: Purpose, *, user_id: str | None
-    ) -> tuple[list[Committed], list[Removal]]:
+    async def save(self, agents: Sequence[Any], purpose: Purpose, *, user_id: str | None) -> Saved:
         """Saves the agents in one commit; with what was retired. `user_id` scopes: another user's agent is refused."""
         drafts = []
         for place, agent in enumerate(agents):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from holdfast import InvalidArgument, UnknownGroup, UnknownValueType
@@ -75,8 +77,6 @@ async def test_two_objects_of_one_agent_are_no_group(manager):
 
 
 async def test_groups_and_saves_of_the_same_agents_at_once_wait_for_each_other(manager):
-    import asyncio
-
     ada, zoe = several("ada", "zoe")
     await asyncio.gather(
         manager.save_group([ada, zoe]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from holdfast import CheckpointManager, OwnedElsewhere, SQLiteCheckpointStorage, StaleWriter
@@ -136,3 +138,18 @@ async def test_the_operations_of_a_dead_process_are_found_and_its_agents_taken_o
     assert await manager.delete(found.id)
     assert await manager.interrupted_operations() == []
     await manager.close()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_who_is_cancelled_while_it_begins_leaves_nothing_held(manager, storage, turns):
+    """Wherever the cancellation hits: before the commit, within it, or in a handler after it."""
+    manager.on("checkpoint_saved", lambda _: asyncio.sleep(0.01))
+    entering = asyncio.ensure_future(manager.operation(Agent(), "deploy").__aenter__())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    info = await storage.agent("ada")
+    assert info is None or info.owner is None
+    assert await manager.save(Agent())
