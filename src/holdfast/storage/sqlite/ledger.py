@@ -20,8 +20,8 @@ from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
+from holdfast.storage.sqlite.knownrows import KnownRows
 from holdfast.storage.sqlite.pendinglist import PendingList
-from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import agent_of, key_of, listing_share, span
 from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import SEGMENT_STATES, States
@@ -70,7 +70,7 @@ class Ledger:
     ) -> None:
         self.db = db
         self.cells = cells
-        self.rows = Rows(db, cells)
+        self.rows = KnownRows(db, cells)
         self.states = States(db, cells)
         self.snapshots = Snapshots(db, cells)
         self.pending = PendingList(db)
@@ -90,11 +90,11 @@ class Ledger:
         self.pending.begin()
         store = self.rows.store()
         commit_number = store.commit_number + 1
-        fresh = self.rows.next_agent_number()
-        plans = []
+        plans: list[Plan] = []
+        new_agents = 0
         for change in changes:
-            plan = self._plan(change, commit_number, fresh)
-            fresh += plan.is_new
+            plan = self._plan(change, commit_number, others=new_agents)
+            new_agents += plan.is_new
             plans.append(plan)
         store = store.evolve(commit_number=commit_number)
         done = []
@@ -111,10 +111,11 @@ class Ledger:
 
     # --- plan
 
-    def _plan(self, change: Change, commit_number: int, fresh: int) -> Plan:
+    def _plan(self, change: Change, commit_number: int, *, others: int) -> Plan:
+        """What the change will write; `others` are the agents that the same commit makes before it."""
         found = self.rows.agent(change.agent_id)
         rules.check_owner(change, found.head if found else None)
-        row = found or self._new_row(change, fresh)
+        row = found or self._new_row(change, self.rows.next_agent_number() + others)
         if change.erase:
             if change.advances:
                 raise InvalidArgument(

@@ -119,9 +119,9 @@ class WriteSide:
         ledger, db = session.ledger, session.db
         holds = dict(ledger.holds)
         try:
-            with session.turn.held(), transaction(db):
+            with session.turn.held(), ledger.rows.remembering(), transaction(db):
                 for job in jobs:
-                    self._run_one(ledger, db, job, together=len(jobs) > 1)
+                    _run_one(ledger, db, job)
         except apsw.Error as error:
             told = failures.translated(error, str(self.settings.path))
             self._failed(session, error, told, holds)
@@ -130,23 +130,15 @@ class WriteSide:
         except _TakenBack:
             ledger.holds = holds
             ledger.states.newest.clear()
+            if len(jobs) > 1:
+                self._run_one_by_one(session, jobs)
 
-    def _run_one(self, ledger: Ledger, db: Database, job: Job, *, together: bool) -> None:
-        """One commit among others: what it began to write before it failed is taken back, theirs stays."""
-        if together:
-            db.execute("SAVEPOINT one")
-        try:
-            job.result = job.work(ledger)
-        except apsw.Error:
-            raise
-        except Exception as error:
-            job.error = error
-            ledger.states.newest.clear()
-            if not together:
-                raise _TakenBack from error
-            db.execute("ROLLBACK TO one")
-        if together:
-            db.execute("RELEASE one")
+    def _run_one_by_one(self, session: WriteSession, jobs: list[Job]) -> None:
+        """After one of them spoilt their transaction: each in its own. It is rare, so no savepoint guards every job."""
+        for job in jobs:
+            job.result, job.error = None, self._poison
+            if self._poison is None:
+                self._run_together(session, [job])
 
     def _run_alone(self, session: WriteSession, job: Job) -> None:
         try:
@@ -240,7 +232,20 @@ class WriteSide:
 
 
 class _TakenBack(Exception):
-    """The only commit of a transaction was refused after it had begun to write."""
+    """A commit was refused after it had begun to write: the transaction that it shares can't be kept."""
+
+
+def _run_one(ledger: Ledger, db: Database, job: Job) -> None:
+    """One commit among others. One that is refused before it writes, as nearly all are, leaves the others alone."""
+    before = db.total_changes()
+    try:
+        job.result = job.work(ledger)
+    except apsw.Error:
+        raise
+    except Exception as error:
+        job.error = error
+        if db.total_changes() != before:
+            raise _TakenBack from error
 
 
 def _size(db: Database) -> int:

@@ -1,0 +1,86 @@
+"""The rows as the writing connection knows them: read and authenticated once, for as long as nobody else writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from holdfast.storage.sqlite.rows import Rows
+
+if TYPE_CHECKING:
+    from holdfast.storage.sqlite.cells import AgentRow, Cells, StoreRow
+    from holdfast.storage.sqlite.database import Database
+
+_AGENTS_MAX: Final = 4096
+
+
+class KnownRows(Rows):
+    """Remembers rows inside `remembering`; anywhere else it reads them anew.
+
+    What is remembered counts when SQLite says that no other connection has written since (data_version), and that
+    this one has changed no row but in transactions that remembered (total_changes).
+    """
+
+    def __init__(self, db: Database, cells: Cells) -> None:
+        super().__init__(db, cells)
+        self._agents: dict[str, AgentRow] = {}
+        self._store: StoreRow | None = None
+        self._right_at: tuple[int, int] | None = None  # data_version and total_changes, None after a failure
+        self._version: int | None = None  # in a transaction, from its first read on
+        self._before: tuple[int, int] | None = None
+        self._inside = False
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """To be held round a whole write transaction: only when it was committed, what it wrote is remembered."""
+        self._begin()
+        try:
+            yield
+            if self._version is not None:
+                self._right_at = self._version, self.db.total_changes()
+        finally:
+            self._inside = False
+
+    def _begin(self) -> None:
+        self._before, self._right_at = self._right_at, None
+        self._version, self._inside = None, True
+
+    def _recall(self) -> None:
+        """Forgets what may not be so any more, at the first read of a transaction."""
+        if self._version is None:
+            [(self._version,)] = self.db.execute("PRAGMA data_version").fetchall()
+            if self._before != (self._version, self.db.total_changes()):
+                self._agents.clear()
+                self._store = None
+
+    def store(self) -> StoreRow:
+        if not self._inside:
+            return super().store()
+        self._recall()
+        if self._store is None:
+            self._store = super().store()
+        return self._store
+
+    def put_store(self, store: StoreRow) -> None:
+        super().put_store(store)
+        self._store = store
+
+    def agent(self, agent_id: str) -> AgentRow | None:
+        if not self._inside:
+            return super().agent(agent_id)
+        self._recall()
+        known = self._agents.get(agent_id)
+        if known is None and (known := super().agent(agent_id)) is not None:
+            self._remember(known)
+        return known
+
+    def put_agent(self, row: AgentRow, store: StoreRow, *, is_new: bool) -> StoreRow:
+        store = super().put_agent(row, store, is_new=is_new)
+        self._remember(row)
+        return store
+
+    def _remember(self, row: AgentRow) -> None:
+        if len(self._agents) >= _AGENTS_MAX:
+            self._agents.clear()
+        self._agents[row.agent_id] = row
