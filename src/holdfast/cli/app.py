@@ -6,12 +6,11 @@ import importlib
 import os
 import sys
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import click
 
-from holdfast.cli.command import Invocation, epilog, shared_options
+from holdfast.cli.command import Group, Invocation, epilog, shared_options
 from holdfast.version import __version__
 
 _HOMES = {
@@ -45,7 +44,7 @@ Exit codes:
   130  stopped by Ctrl-C"""
 
 
-class Program(click.Group):
+class Program(Group):
     """The group of commands, imported one by one as they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -59,16 +58,6 @@ class Program(click.Group):
         found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name in _HOMES or name.startswith("-"):
-            return super().resolve_command(ctx, args)
-        near = get_close_matches(name, _HOMES, n=2, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "`holdfast --help` lists the commands."
-        raise _Mistyped(f"There is no command {name!r}", hint)
-
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -78,12 +67,6 @@ class Program(click.Group):
 
 class ReaderGone(Exception):
     """Whoever read the output has seen enough, `head` for one."""
-
-
-class _Mistyped(click.UsageError):
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @click.pass_context

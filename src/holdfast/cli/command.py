@@ -19,6 +19,32 @@ class Invocation:
     json: bool = False
 
 
+class Group(click.Group):
+    """A group of commands that answers a mistyped one with those that are near."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches
+
+        name, names = args[0], self.list_commands(ctx)
+        if name in names or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = get_close_matches(name, names, n=2, cutoff=0.5)
+        raise Mistyped(
+            f"There is no command {name!r}",
+            f"Did you mean {' or '.join(near)}?" if near else f"`{ctx.command_path} --help` lists the commands.",
+        )
+
+
+class Mistyped(click.UsageError):
+    """A command that there is not, with a hint which was meant."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 def shared_options() -> list[click.Option]:
     """The options that may stand before the command's name and after it; the one after it counts."""
     return [

@@ -34,20 +34,19 @@ def export_command(invocation: Invocation, *, agent: str, everything: bool, snap
     By default what counts now: what was rewound is left out. The lines are the wire format of the docs, the same
     with --json. `holdfast import` reads them.
     """
-    run(_export(invocation, agent, output, everything=everything, snapshots=snapshots == "kept"))
+    lines = run(_lines(invocation, agent, everything=everything, snapshots=snapshots == "kept"))
+    with _target(output) as target:
+        target.writelines(f"{line}\n" for line in lines)
 
 
-async def _export(invocation: Invocation, agent: str, output: str | None, *, everything: bool, snapshots: bool) -> None:
+async def _lines(invocation: Invocation, agent: str, *, everything: bool, snapshots: bool) -> list[str]:
     from holdfast.cli.naming import known_agent
     from holdfast.cli.opening import reading
     from holdfast.durable.transfer import export_lines
 
     async with reading(invocation) as manager:
         await known_agent(manager, agent)
-        lines = export_lines(manager.store, agent, everything=everything, snapshots=snapshots)
-        with _target(output) as target:
-            async for line in lines:
-                target.write(f"{line}\n")
+        return await export_lines(manager.store, agent, everything=everything, snapshots=snapshots)
 
 
 @contextmanager

@@ -64,6 +64,8 @@ def _usage_hint(error: click.ClickException) -> str:
 
 
 def _say(message: str, hint: str) -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, file=sys.stderr)  # what was told of the progress
     click.echo(f"error: {escape(message)}", file=sys.stderr)
     if hint:
         click.echo(f"hint: {escape(hint)}", file=sys.stderr)

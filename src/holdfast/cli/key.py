@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from holdfast.cli.command import Invocation, command, epilog, run, shared_options
+from holdfast.cli.command import Group, Invocation, command, epilog, run, shared_options
 from holdfast.errors import KeyMissing, Refused
 
 
-@click.group("key", epilog=epilog("holdfast key show\nholdfast key rotate"))
+@click.group("key", cls=Group, epilog=epilog("holdfast key show\nholdfast key rotate"))
 def key_command() -> None:
     """Show, rotate or reset the key of a store.
 
@@ -93,6 +93,7 @@ def reset_command(invocation: Invocation, *, yes: bool) -> None:
 
     from holdfast.cli.opening import sqlite_path
     from holdfast.cli.output import say, say_json
+    from holdfast.history.preview import escape
     from holdfast.storage.sqlite import rekey
     from holdfast.storage.sqlite.session import Settings
 
@@ -106,7 +107,8 @@ def reset_command(invocation: Invocation, *, yes: bool) -> None:
         say_json(done)
         return
     for name, value in done.items():
-        say(f"{name.replace('_', ' ')}: {value}")
+        told = ", ".join(map(str, value)) or "none" if isinstance(value, list | tuple) else value
+        say(escape(f"{name.replace('_', ' ')}: {told}"))
 
 
 key_command.params.extend(shared_options())

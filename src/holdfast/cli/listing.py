@@ -36,7 +36,7 @@ def list_command(
 async def _list(
     invocation: Invocation, agent: str | None, user: str | None, kind: str | None, limit: int | None
 ) -> None:
-    from holdfast.cli.naming import known_agent
+    from holdfast.cli.naming import known_agent, short_length
     from holdfast.cli.opening import reading
     from holdfast.cli.output import age, at_terminal, say, say_json, styled, table
     from holdfast.storage.protocol import Query
@@ -52,8 +52,9 @@ async def _list(
     if invocation.json:
         say_json([summary(one) for one in shown])
         return
+    length = short_length(shown) if at_terminal() else None
     rows = [
-        (one.id, one.agent_id, f"#{one.position}", str(one.kind), one.status, age(one.timestamp),
+        (one.id[:length], one.agent_id, f"#{one.position}", str(one.kind), one.status, age(one.timestamp),
          "pinned" if one.pinned else "")
         for one in shown
     ]  # fmt: skip

@@ -99,10 +99,12 @@ async def creating(invocation: Invocation) -> AsyncIterator[CheckpointManager]:
 
 @asynccontextmanager
 async def _manager(storage: CheckpointStorage, retention: Policy | None) -> AsyncIterator[CheckpointManager]:
+    from holdfast.cli.warnings import shown_warnings
     from holdfast.durable.manager import CheckpointManager
 
-    async with CheckpointManager(storage, retention=retention) as manager:
-        yield manager
+    with shown_warnings():
+        async with CheckpointManager(storage, retention=retention) as manager:
+            yield manager
 
 
 def _storage(invocation: Invocation, *, read_only: bool) -> CheckpointStorage:

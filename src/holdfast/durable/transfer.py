@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,16 +27,14 @@ class Imported:
     snapshots_left_out: int
 
 
-async def export_lines(
-    store: Store, agent_id: str, *, everything: bool = False, snapshots: bool = True
-) -> AsyncIterator[str]:
+async def export_lines(store: Store, agent_id: str, *, everything: bool = False, snapshots: bool = True) -> list[str]:
     """The agent's history, oldest first, each record as a line without its line feed; a fork's begins with its past.
 
     Without `everything` it is the live path. Without `snapshots` the interpreter's bytes are left out.
     """
     records = await Past(store).history(agent_id)
-    for record in records if everything else live_path(records):
-        yield dumps_line(to_wire(record if snapshots else _without_snapshot(record)))
+    kept = records if everything else live_path(records)
+    return [dumps_line(to_wire(record if snapshots else _without_snapshot(record))) for record in kept]
 
 
 def parse_lines(lines: Iterable[str | bytes]) -> list[Record]:

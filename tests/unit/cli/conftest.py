@@ -1,0 +1,130 @@
+"""A store to look at, and the command line run in this process as its user would."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import CheckpointManager, FileCheckpointStorage, SQLiteCheckpointStorage
+from holdfast.cli.app import main
+from holdfast.history.records import AssistantMessage, RlmStart, RlmToolCall, UserMessage
+
+
+class Trip:
+    """A small agent."""
+
+    def __init__(self, agent_id: str, user_id: str) -> None:
+        self.agent_id, self.user_id, self.status = agent_id, user_id, "RUNNING"
+        self.messages: list[dict[str, Any]] = []
+        self.guests = 2
+
+    def checkpoint_state(self) -> dict[str, Any]:
+        return {"guests": self.guests, "messages": self.messages}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        self.guests, self.messages = state["guests"], state["messages"]
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+class Clock:
+    """Noon, and a minute later each time it is asked."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.moment += timedelta(minutes=1)
+        return self.moment
+
+
+@pytest.fixture
+def holdfast(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Ran]:
+    """Runs a command line in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOLDFAST_STORE", "HOLDFAST_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: object) -> Ran:
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def ids(tmp_path: Path) -> list[str]:
+    """The checkpoints of `checkpoints.db`, which this makes, oldest first.
+
+    trip-1 has 1 2 3 (4 5 deleted) 6, where 6 is pinned, and a branch 7 8 from 2; trip-2 is a fork (9) of 8; bob has 10.
+    """
+    return asyncio.run(_fill(CheckpointManager(SQLiteCheckpointStorage(tmp_path / "checkpoints.db"), now=Clock())))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two agents of two users in files."""
+    asyncio.run(_fill_folder(tmp_path / "files"))
+    return tmp_path / "files"
+
+
+async def _fill(manager: CheckpointManager) -> list[str]:
+    made: list[str] = []
+    async with manager:
+        manager.register(Trip)
+        trip = Trip("trip-1", "ada")
+        for number in range(6):
+            trip.messages.append({"role": "user", "content": f"message {number}"})
+            made.append(await manager.save(trip, kind="auto", pinned=number == 5))
+        again = await manager.restore(made[1])
+        again.guests, again.status = 5, "WAITING_FOR_INPUT"
+        made += [await manager.save(again), await manager.save(again, kind="routine")]
+        for checkpoint_id in made[3:5]:
+            await manager.delete(checkpoint_id)
+        await manager.fork(made[7], "trip-2")
+        made.append((await manager.list_by_agent("trip-2"))[0].id)
+        await manager.append("trip-2", *_talk(), user_id="ada")
+        made.append(await manager.save(Trip("bob's", "bob")))
+    return made
+
+
+def _talk() -> list[Any]:
+    call = {"id": "call_1", "name": "run_python", "arguments": {"code": "book()"}}
+    return [
+        UserMessage(content="Book it.\x1b[31m"),
+        AssistantMessage(content="", tool_calls=[call]),
+        RlmStart(tool_call_id="call_1", code="book()"),
+        RlmToolCall(
+            tool_call_id="call_1", call_id=1, snapshot=b"bytes", print_output="", tool_call_count=1, tool_name="book",
+            tool_args={},
+        ),
+    ]  # fmt: skip
+
+
+async def _fill_folder(path: Path) -> None:
+    async with CheckpointManager(FileCheckpointStorage(path), now=Clock()) as manager:
+        for agent_id, user_id in (("one", "ada"), ("two", "bob")):
+            trip = Trip(agent_id, user_id)
+            await manager.save(trip)
+            trip.guests = 3
+            await manager.save(trip)
+
+
+def plain(text: str, ids: list[str]) -> str:
+    """The text with ids as chk_01, chk_02 …, as wide as they were, and without what differs each time."""
+    for number, checkpoint_id in enumerate(ids, start=1):
+        text = text.replace(checkpoint_id, f"chk_{number:02}".ljust(len(checkpoint_id), "."))
+    return re.sub(r"[0-9a-f]{64}", "<digest>", text)
