@@ -126,10 +126,7 @@ class Reader:
         self.counted["heads", None] = store.commit_number
 
     def agents(self, user_id: str | None) -> list[AgentInfo]:
-        if user_id is None:
-            self._check_heads()
-        else:
-            self.rows.check_names()
+        self._check_heads()
         return [self._info(row) for row in self.rows.agents(user_id) if not row.erased]
 
     def agent(self, agent_id: str) -> AgentInfo | None:

@@ -68,6 +68,7 @@ class SQLiteCheckpointStorage(FullStorage):
 
     def _begin(self) -> None:
         self._closed = False
+        self._reads_only = self.settings.read_only
         self.write_side = WriteSide(self.settings)
         self.read_side = ReadSide(self.settings)
 
@@ -198,13 +199,12 @@ class SQLiteCheckpointStorage(FullStorage):
     async def _ready(self) -> None:
         """A store that may write is opened by its writing side first, which makes it safe to trust."""
         self._check_open()
-        if self.settings.read_only or self.write_side.is_open:
+        if self._reads_only or self.write_side.is_open:
             return
         try:
             await self.write_side.open()
         except (KeyMissing, ReadOnly):
-            if not self.settings.path.exists():
-                raise  # else: without its key, or on a read-only disk, a store still opens for reading
+            self._reads_only = True  # without its key, or on a read-only disk, a store still opens for reading
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,0 +1,71 @@
+"""Programs of their own for the tests that kill, stop and fork them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+PRELUDE = """
+import asyncio, os, sys
+from holdfast.errors import *
+from holdfast.storage.protocol import Change, Query
+from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from holdfast.testing.samples import commit, continued, save, saving
+path = sys.argv[1]
+def say(*words):
+    print(*words, flush=True)
+"""
+
+
+def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """Starts a Python program with the prelude; its output is a pipe."""
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(program), *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+@contextmanager
+def running(program: str, *arguments: object):
+    """The same, killed in the end whatever happens."""
+    child = start(program, *arguments)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGCONT)
+            child.kill()
+        child.communicate()
+
+
+def line(child: subprocess.Popen[str]) -> str:
+    """The next line that the child says."""
+    assert child.stdout is not None
+    said = child.stdout.readline().strip()
+    assert said, f"the child said nothing more and ended with {child.wait()}"
+    return said
+
+
+def tell(child: subprocess.Popen[str], word: str = "go") -> None:
+    assert child.stdin is not None
+    child.stdin.write(word + "\n")
+    child.stdin.flush()
+
+
+def ended(child: subprocess.Popen[str]) -> list[str]:
+    """Everything that the child said until it ended by itself."""
+    said, _ = child.communicate(timeout=15)
+    assert child.returncode == 0, said
+    return said.splitlines()
