@@ -67,8 +67,9 @@ def test_every_command_has_an_example_that_is_understood(holdfast, name):
     assert any(f"holdfast {name}" in call or f" {name.split()[0]} " in call for call in calls)
     for call in calls:
         words = shlex.split(call)
-        ctx = program.make_context("holdfast", words[words.index("holdfast") + 1 :])
-        _, command, arguments = program.resolve_command(ctx, [*ctx._protected_args, *ctx.args])
+        ctx = click.Context(program, info_name="holdfast", obj=Invocation())
+        _, rest, _ = program.make_parser(ctx).parse_args(words[words.index("holdfast") + 1 :])
+        _, command, arguments = program.resolve_command(ctx, rest)
         command.make_context(command.name, arguments, parent=ctx)
 
 
@@ -218,7 +219,3 @@ def test_ages_are_in_whole_units():
     told = [ago(now - timedelta(seconds=seconds), now) for seconds in (0, 59, 60, 7_199, 86_400 * 3, -90)]
     assert told == ["now", "59 s ago", "1 min ago", "1 h ago", "3 d ago", "in 1 min"]
     assert [size(count) for count in (1, 1_024, 5_000_000)] == ["1 bytes", "1.0 KB", "4.8 MB"]
-
-
-def test_an_invocation_asks_for_nothing_by_default():
-    assert Invocation() == Invocation(store=None, json=False)
