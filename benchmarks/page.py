@@ -1,0 +1,57 @@
+"""The page of results: what was measured, where, with which versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import apsw
+
+from benchmarks import peers
+from benchmarks.disk import file_system
+from benchmarks.options import Options
+from benchmarks.result import Result
+
+_PACKAGES = ("apsw", "ormsgpack", "backports.zstd", "langgraph", "langgraph-checkpoint-sqlite", "aiosqlite")
+
+_HEAD = """# Benchmarks
+
+Each table was measured in one run, on one disk, with the ways compared taking turns. Read the ratios: milliseconds are
+those of one machine and change with it. A target that was missed says so, and so does a table in which another way is
+better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes a few minutes.
+"""
+
+
+def markdown(results: Iterable[Result], options: Options, *, command: str) -> str:
+    facts = [
+        f"- Measured {datetime.now(UTC):%Y-%m-%d} with `{command}`",
+        f"- Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()}, {file_system(options.directory)}",
+        f"- Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()} (in apsw), {_versions()}",
+    ]
+    if peers.installed() is not None:
+        import sqlite3
+
+        facts.append(f"- LangGraph uses the SQLite {sqlite3.sqlite_version} that Python brings")
+    return "\n".join([_HEAD, *facts, "", *(result.markdown() for result in results)])
+
+
+def _versions() -> str:
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
