@@ -83,7 +83,7 @@ class _Demo:
         """A child process works; it is killed in the middle of a step, with no chance to say goodbye."""
         import signal
 
-        self._act("1. An agent books a trip, in a process of its own. Every step is saved before the next.")
+        self._act("1. An agent books a trip in a process of its own, and saves every step.")
         saved: list[str] = []
         async with _working(self.path) as (child, told):
             step = ""
@@ -156,7 +156,7 @@ class _Demo:
         fork: TripAgent = await manager.fork(found[8].id, "porto-trip")
         fork.messages.append({"role": "user", "content": "The same for Porto."})
         await manager.save(fork)
-        self._act("6. A fork: another agent shares the first two steps. Here is `holdfast log`, newest first:")
+        self._act("6. A fork: another agent shares the first two steps. `holdfast log` draws it:")
 
     async def _drawn(self, manager: CheckpointManager) -> None:
         from holdfast.cli.log import lines

@@ -30,9 +30,13 @@ class Forest:
 
     def families(self) -> list[list[Node[Checkpoint | Gap]]]:
         """Each family's nodes, children first; the family with the newest checkpoint first."""
+        nodes = self._nodes()
+        roots: dict[str, str] = {}
+        for node in reversed(nodes):  # parents first, so that each root is known when its children ask
+            roots[node.id] = roots.get(node.parent or "", node.id)
         families: dict[str, list[Node[Checkpoint | Gap]]] = defaultdict(list)
-        for node in self._nodes():
-            families[self._root(node.id)].append(node)
+        for node in nodes:
+            families[roots[node.id]].append(node)
         return list(families.values())
 
     def _nodes(self) -> list[Node[Checkpoint | Gap]]:
@@ -56,12 +60,6 @@ class Forest:
         while (parent := self.deleted.get(oldest.parent_checkpoint_id or "")) and len(children[parent.id]) == 1:
             count, oldest = count + 1, parent
         return Node(newest.id, oldest.parent_checkpoint_id, Gap(count, newest), ":")
-
-    def _root(self, id_: str) -> str:
-        everything = {**self.listed, **self.deleted}
-        while (parent := everything[id_].parent_checkpoint_id) in everything:
-            id_ = str(parent)
-        return id_
 
 
 async def forest(manager: CheckpointManager, listed: list[Checkpoint]) -> Forest:

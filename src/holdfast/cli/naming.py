@@ -39,7 +39,7 @@ async def named(manager: CheckpointManager, name: str) -> str:
     found = [one for one in await manager.store.list(Query(limit=None)) if one.id.startswith(name)]
     if len(found) > 1:
         told = ", ".join(one.id for one in found[:_TOLD_MAX])
-        more = f" and {len(found) - _TOLD_MAX} more" if len(found) > _TOLD_MAX else ""
+        more = f" and {len(found) - _TOLD_MAX:,} more" if len(found) > _TOLD_MAX else ""
         raise InvalidArgument(
             f"{name} is the beginning of {counted(len(found), 'checkpoint')}", hint=f"One of {told}{more}."
         )
