@@ -185,7 +185,7 @@ class _Demo:
         self._act(f"7. A conversation of {_LONG_TALK} turns, saved after every turn.")
         self._say(
             f"   {len(ids)} checkpoints in {size(store)}; as full copies in JSON, {size(copies)}"
-            f" ({copies / store:.0f} times as much)"
+            f" ({copies / store:.0f} times)"
         )
         self.told["sizes"] = {"checkpoints": len(ids), "store_bytes": store, "json_bytes": copies}
 
