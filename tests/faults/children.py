@@ -55,6 +55,7 @@ def line(child: subprocess.Popen[str]) -> str:
     assert child.stdout is not None
     said = child.stdout.readline().strip()
     assert said, f"the child said nothing more and ended with {child.wait()}"
+    assert not said.startswith("Traceback"), child.communicate()[0]
     return said
 
 
