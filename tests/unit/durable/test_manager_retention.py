@@ -175,12 +175,12 @@ async def test_the_pinned_and_each_agents_newest_stay_beyond_a_limit(limited):
 
 async def test_more_agents_than_the_limit_do_not_grow_the_store(limited):
     """Each agent's newest is beyond the limit, and free only when that agent saves again."""
-    async with limited(total=10) as manager:
-        agents = [Agent(f"agent-{n}") for n in range(40)]
-        for _ in range(4):
+    async with limited(total=3) as manager:
+        agents = [Agent(f"agent-{n}") for n in range(25)]  # more than one save looks at beyond the limit
+        for _ in range(3):
             for agent in agents:
                 await manager.save(agent)
-        assert len(await manager.list_by_user("u", limit=1000)) == 40
+        assert len(await manager.list_by_user("u", limit=1000)) == 25
 
 
 @pytest.mark.parametrize(("agents", "protected"), [(1, 0), (50, 4)])
