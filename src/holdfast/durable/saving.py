@@ -6,7 +6,7 @@ import asyncio
 import logging
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -146,12 +146,13 @@ class Saver:
     def _change(self, draft: Draft, purpose: Purpose) -> Change:
         parent = self.lineage.get(draft.agent)
         checkpoint = draft.checkpoint
+        checkpoint.parent_checkpoint_id = parent  # known only now: a draft waits for its turn
         held = None if purpose.hold else self.operations.of(checkpoint.agent_id)
         return Change(
             agent_id=checkpoint.agent_id,
             user_id=checkpoint.user_id,
             agent_type=checkpoint.agent_type,
-            checkpoint=checkpoint.evolve(parent_checkpoint_id=parent),
+            checkpoint=checkpoint,
             image=draft.image,
             continue_newest=parent is None,
             epoch=None if held is None else held.epoch,
@@ -167,10 +168,15 @@ class Saver:
             raise InvalidArgument("A group has two objects of one agent", hint="Save each agent once in a group.")
         loop = id(asyncio.get_running_loop())
         locks = [self._turns.setdefault((loop, agent_id), asyncio.Lock()) for agent_id in agent_ids]
-        async with AsyncExitStack() as stack:
+        held: list[asyncio.Lock] = []
+        try:
             for lock in locks:
-                await stack.enter_async_context(lock)
+                await lock.acquire()
+                held.append(lock)
             yield
+        finally:
+            for lock in held:
+                lock.release()
 
     async def _removals(self, drafts: list[Draft]) -> list[Removal]:
         """What is to be retired with this save. A save never fails because something can't be retired."""

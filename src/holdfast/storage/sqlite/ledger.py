@@ -279,7 +279,8 @@ class Ledger:
 
     def _write_checkpoint(self, plan: Plan, content: Content, row: AgentRow) -> tuple[AgentRow, Checkpoint]:
         seq = next(r.seq for r in reversed(plan.records) if isinstance(r, CheckpointSaved))
-        checkpoint = content.checkpoint.evolve(position=seq)
+        checkpoint = content.checkpoint
+        checkpoint.position = seq  # it is our own copy, made by the plan
         key = key_of(row.number, seq)
         kind = KIND_NUMBERS[Kind.of(checkpoint.kind)]
         head = self.cells.pack_checkpoint(key, row.user, checkpoint.commit_number, kind, pack_head(checkpoint))
