@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UnknownGroup
+from holdfast.storage.protocol import Change, ReceiveAgain
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
@@ -28,3 +29,21 @@ async def members(store: Store, group_id: str, user_id: str | None) -> list[tupl
             hint="They were deleted or retired; pin the checkpoints of groups that must stay.",
         )
     return [by_place[place] for place in range(size)]
+
+
+async def inboxes_back(store: Store, checkpoints: list[Checkpoint]) -> None:
+    """Puts the inboxes of a group back to its cut, in one commit; one that did not change since is left alone.
+
+    What members sent to each other after the cut is taken back, as they are: they will send it again. What others
+    sent waits again. A live process that holds one of the agents is `OwnedElsewhere`, and nothing is changed.
+    """
+    agent_ids = frozenset(checkpoint.agent_id for checkpoint in checkpoints)
+    changes = []
+    for checkpoint in checkpoints:
+        info = await store.agent(checkpoint.agent_id)
+        acknowledged, last = checkpoint.inbox or (0, 0)
+        if info is not None and (info.inbox_acknowledged, info.inbox_last) != (acknowledged, last):
+            again = ReceiveAgain(acknowledged=acknowledged, last=last, without=agent_ids)
+            changes.append(Change(agent_id=checkpoint.agent_id, user_id=checkpoint.user_id, receive_again=again))
+    if changes:
+        await store.commit(*changes)

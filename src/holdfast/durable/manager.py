@@ -145,9 +145,14 @@ class CheckpointManager:
         return group_id
 
     async def restore_group(self, group_id: str) -> list[Any]:
-        """The agents of a group as they were together, in the order in which they were given."""
+        """The agents of a group as they were together, in the order in which they were given.
+
+        Their inboxes are put back as well: of all messages none is lost, and none will have been received twice.
+        """
         members = await group.members(self.store, group_id, self.user_id)
-        return [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in members]
+        agents = [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in members]
+        await group.inboxes_back(self.store, [checkpoint for checkpoint, _ in members])
+        return agents
 
     @asynccontextmanager
     async def operation(

@@ -29,7 +29,7 @@ class Kind(StrEnum):
             raise InvalidArgument(f"{name!r} is no kind of checkpoint", hint=f"Kinds are {', '.join(cls)}.") from None
 
 
-_VALUES = ("collected_fields", "required_fields", "metadata", "state", "group_place")
+_VALUES = ("collected_fields", "required_fields", "metadata", "state", "group_place", "inbox")
 
 
 @dataclass(kw_only=True)
@@ -55,6 +55,7 @@ class Checkpoint:
     operation: str | None = None
     group_id: str | None = None
     group_place: tuple[int, int] | None = None  # which one of how many that were saved together
+    inbox: tuple[int, int] | None = None  # of a group's member: how many messages were acknowledged, and sent
     pinned: bool = False
     verified: bool = True  # False: read from a file that has no integrity field
     deleted: bool = False  # True in `ancestors`: the position is known, the content was erased

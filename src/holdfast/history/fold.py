@@ -17,14 +17,24 @@ from holdfast.history.records import (
 
 
 def live_path(records: Iterable[Record]) -> list[Record]:
-    """The records that count now: each `rewind` takes back what came after the position it names."""
-    path: list[Record] = []
+    """The records that count now. Each `rewind` goes on from the path as it was at the position it names,
+    be that on the path now or on one that was left before.
+    """
+    known: dict[int, tuple[Record | None, int]] = {}  # by position: the record, and the path's position before it
+    here = 0
     for record in records:
         if isinstance(record, Rewind):
-            while path and path[-1].seq > record.to:
-                path.pop()
+            here = record.to if record.to in known else max((seq for seq in known if seq <= record.to), default=0)
+            known[record.seq] = (None, here)
         else:
-            path.append(record)
+            known[record.seq] = (record, here)
+            here = record.seq
+    path: list[Record] = []
+    while here in known:
+        found, here = known[here]
+        if found is not None:
+            path.append(found)
+    path.reverse()
     return path
 
 

@@ -32,8 +32,9 @@ _FIELDS: Final = (
     "pinned",
     "verified",
     "group_place",
+    "inbox",
 )
-_DEFAULTS: Final[tuple[Any, ...]] = (None, "", "", {}, {}, [], "", None, None, 1, False, True, None)
+_DEFAULTS: Final[tuple[Any, ...]] = (None, "", "", {}, {}, [], "", None, None, 1, False, True, None, None)
 
 
 def pack_head(checkpoint: Checkpoint) -> bytes:

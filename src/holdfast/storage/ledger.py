@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DuplicateId, InvalidArgument
@@ -14,7 +15,7 @@ from holdfast.history.checkpoint import Kind
 from holdfast.history.records import CheckpointSaved, Record, Rewind, RlmStart, from_row, to_row
 from holdfast.storage import rules
 from holdfast.storage.heads import digest_of, pack_head, unpack_head
-from holdfast.storage.protocol import Change, Committed
+from holdfast.storage.protocol import Change, Committed, ReceiveAgain
 from holdfast.storage.rules import Head, Place
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Agent:
     head: Head
     records: list[tuple[datetime, bytes]] = field(default_factory=list)  # numbered from head.floor + 1
     pending: list[fold.Begun] = field(default_factory=list)
-    inbox: dict[int, tuple[str, bytes, datetime]] = field(default_factory=dict)
+    inbox: dict[int, tuple[str, bytes, datetime, int]] = field(default_factory=dict)  # with the original number
     operations: int = 0  # how many of this store hold the agent now
     erased: bool = False  # only the head is left, which remembers the user and the numbers, until it is used again
 
@@ -124,7 +125,7 @@ class Ledger:
             agent = self.agents[agent_id] = Agent(head=Head(user_id=user_id))
         agent.erased = False
         number = agent.head.inbox_last + 1
-        agent.inbox[number] = (sender, body, now)
+        agent.inbox[number] = (sender, body, now, number)
         agent.head = agent.head.evolve(inbox_last=number)
         return number
 
@@ -262,12 +263,27 @@ class Ledger:
         agent.head = step.head
         agent.operations = step.operations
         agent.records.extend(zip((record.at or now for record in step.records), step.rows, strict=True))
-        agent.inbox = {n: message for n, message in agent.inbox.items() if n > step.head.inbox_acknowledged}
+        if step.change.receive_again is not None:
+            self._receive_again(agent, step.change.receive_again)
+        kept_from = min(agent.head.inbox_acknowledged, self._needed_by_groups(agent_id))
+        agent.inbox = {n: message for n, message in agent.inbox.items() if n > kept_from}
         agent.pending = _pending_after(agent, step.records)
         if step.change.advances:
             agent.erased = False
         if step.change.advances or agent_id in self.agents:  # an unknown agent with nothing to delete stays unknown
             self.agents[agent_id] = agent
+
+    def _receive_again(self, agent: Agent, again: ReceiveAgain) -> None:
+        last = agent.head.inbox_last
+        messages = [(number, sender, original) for number, (sender, _, _, original) in agent.inbox.items()]
+        for offset, number in enumerate(rules.received_again(messages, again), start=1):
+            agent.inbox[last + offset] = agent.inbox[number]
+        agent.head = agent.head.evolve(inbox_acknowledged=last, inbox_last=max(agent.inbox, default=last))
+
+    def _needed_by_groups(self, agent_id: str) -> int | float:
+        """Messages after this number are kept even when they were acknowledged: a group may bring them back."""
+        groups = (kept for kept in self.live.values() if kept.agent_id == agent_id and kept.group_id)
+        return min(((kept.checkpoint().inbox or (0, 0))[0] for kept in groups), default=inf)
 
     def _delete_checkpoint(self, checkpoint_id: str) -> None:
         kept = self.live.pop(checkpoint_id)
@@ -308,7 +324,7 @@ def _keep(change: Change, head: Head, seq: int, number: int, now: datetime) -> K
         at=now,
         pinned=change.checkpoint.pinned,
         group_id=change.checkpoint.group_id,
-        head=pack_head(change.checkpoint),
+        head=pack_head(rules.with_inbox(change.checkpoint, head)),
         image=change.image,
     )
 

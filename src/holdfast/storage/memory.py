@@ -100,10 +100,12 @@ class InMemoryCheckpointStorage(FullStorage):
     async def inbox(self, agent_id: str, *, limit: int = 100) -> list[InboxMessage]:
         with self._open() as ledger:
             agent = ledger.agents.get(agent_id)
-            waiting = [] if agent is None else list(islice(agent.inbox.items(), limit))
+            messages = {} if agent is None else agent.inbox
+            done = 0 if agent is None else agent.head.inbox_acknowledged
+            waiting = list(islice((item for item in messages.items() if item[0] > done), limit))
         return [
-            InboxMessage(number=number, sender=sender, content=codec.decode(body), at=at)
-            for number, (sender, body, at) in waiting
+            InboxMessage(number=number, original=original, sender=sender, content=codec.decode(body), at=at)
+            for number, (sender, body, at, original) in waiting
         ]
 
     async def verify(self, progress: Progress | None = None) -> Report:

@@ -49,6 +49,18 @@ class CheckpointStorage(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReceiveAgain:
+    """Puts an agent's inbox back to an earlier moment: what came after `acknowledged` is waiting again.
+
+    What the senders in `without` sent after `last` is left out: they were put back as well, and will send it again.
+    """
+
+    acknowledged: int
+    last: int
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     """What one commit does to one agent.
 
@@ -69,6 +81,7 @@ class Change:
     delete: tuple[str, ...] = ()  # ids that are gone already are passed over
     pin: Mapping[str, bool] = field(default_factory=dict)
     acknowledge: int | None = None  # inbox messages up to this number have been dealt with
+    receive_again: ReceiveAgain | None = None
     erase: bool = False  # the whole agent; a signed tombstone stays
     epoch: int | None = None
     hold: bool = False
@@ -77,9 +90,8 @@ class Change:
     @property
     def advances(self) -> bool:
         """Whether this moves the agent on, and so needs its ownership."""
-        return bool(
-            self.records or self.checkpoint or self.hold or self.epoch is not None or self.acknowledge is not None
-        )
+        numbers = (self.epoch, self.acknowledge, self.receive_again)
+        return bool(self.records or self.checkpoint or self.hold) or any(number is not None for number in numbers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,9 +140,13 @@ class AgentInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InboxMessage:
-    """A message that somebody sent to an agent; `number` is the inbox's own sequence."""
+    """A message that somebody sent to an agent; `number` is the inbox's own sequence.
+
+    A message that is received again, after its agent was put back, has a new number; `original` stays.
+    """
 
     number: int
+    original: int
     sender: str
     content: Any
     at: datetime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +11,7 @@ from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record,
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.storage.protocol import Change
+    from holdfast.storage.protocol import Change, ReceiveAgain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,11 +131,28 @@ def records_of(
     return [record.evolve(seq=head.seq + offset) for offset, record in enumerate(records, start=1)]
 
 
+def received_again(messages: Iterable[tuple[int, str, int]], again: ReceiveAgain) -> list[int]:
+    """Which of the messages (number, sender, original number) wait again, in order; each original once."""
+    numbers: dict[int, int] = {}
+    for number, sender, original in messages:
+        undone = original > again.last and sender in again.without
+        if original > again.acknowledged and not undone:
+            numbers.setdefault(original, number)
+    return list(numbers.values())
+
+
 def _forked_from(change: Change, place_of: Callable[[str], Place | None]) -> dict[str, Any] | None:
     origin = origin_of(change, place_of)
     if origin is None:
         return None
     return {"agentId": origin[0], "seq": origin[1], "checkpointId": change.fork_of}
+
+
+def with_inbox(checkpoint: Checkpoint, head: Head) -> Checkpoint:
+    """A group's checkpoint says where its agent's inbox stood: the cut is consistent with the messages, too."""
+    if checkpoint.group_id is None or not head.inbox_last:
+        return checkpoint
+    return checkpoint.evolve(inbox=(head.inbox_acknowledged, head.inbox_last))
 
 
 def completed(

@@ -18,7 +18,7 @@ from holdfast.storage.authenticity import unkeyed_hash
 from holdfast.storage.heads import digest_of
 from holdfast.storage.ids import id_from, stored_id
 from holdfast.storage.sqlite.chain import Ends, links
-from holdfast.storage.sqlite.reader import unpack_message
+from holdfast.storage.sqlite.inbox import opened
 from holdfast.storage.sqlite.rows import untext
 from holdfast.storage.sqlite.schema import key_of, listing_share, seq_of, span
 from holdfast.storage.sqlite.stateline import stretches
@@ -249,7 +249,7 @@ class AgentCheck:
             seq = seq_of(key)
             there.add(seq)
             with self.findings.guard("inbox", str(seq), agent_id=self.agent_id, seq=seq):
-                unpack_message(self.reader.cells, key, cell, self.agent_id)
+                opened(self.reader.cells, key, cell, self.agent_id)
         if head is None:
             return
         for seq in sorted(set(range(head.inbox_acknowledged + 1, head.inbox_last + 1)) - there):

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt, DuplicateId, InvalidArgument
-from holdfast.history import codec
 from holdfast.history.checkpoint import Kind
 from holdfast.history.fold import begins, live_path
 from holdfast.history.records import CheckpointSaved, Record, Rewind, RlmStart
@@ -20,6 +19,7 @@ from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
+from holdfast.storage.sqlite.inbox import Inbox, Message
 from holdfast.storage.sqlite.knownrows import KnownRows
 from holdfast.storage.sqlite.pendinglist import PendingList
 from holdfast.storage.sqlite.schema import agent_of, key_of, listing_share, span
@@ -73,6 +73,7 @@ class Ledger:
         self.rows = KnownRows(db, cells)
         self.states = States(db, cells)
         self.snapshots = Snapshots(db, cells)
+        self.inbox = Inbox(db, cells)
         self.pending = PendingList(db)
         self.writer = writer
         self.alive = alive
@@ -191,7 +192,7 @@ class Ledger:
             newest = self.rows.key(change.fork_of)
         checkpoint = rules.completed(
             change,
-            change.checkpoint,
+            rules.with_inbox(change.checkpoint, row.head),
             parent=rules.parent_of(change, row.head),
             seq=0,
             commit_number=commit_number,
@@ -217,9 +218,10 @@ class Ledger:
         if change.acknowledge is not None:
             acknowledged = min(max(change.acknowledge, row.head.inbox_acknowledged), row.head.inbox_last)
             row = row.evolve(head=row.head.evolve(inbox_acknowledged=acknowledged))
-            self.db.execute(
-                "DELETE FROM inbox WHERE key BETWEEN ? AND ?", (span(row.number)[0], key_of(row.number, acknowledged))
-            )
+            self.inbox.forget(row)
+        if change.receive_again is not None:
+            row = row.evolve(head=self.inbox.receive_again(row, change.receive_again))
+            self.inbox.forget(row)
         if change.erase:
             deleted = row.head.live
             row = self._erase(row)
@@ -373,9 +375,7 @@ class Ledger:
         rules.check_owner(change, found.head if found else None)
         row = found or self._new_row(change, self.rows.next_agent_number())
         number = row.head.inbox_last + 1
-        key = key_of(row.number, number)
-        body = codec.pack([sender, content, self.now()])
-        self.db.execute("INSERT INTO inbox (key, body) VALUES (?, ?)", (key, self.cells.pack_message(key, body)))
+        self.inbox.put(row, Message(number, number, sender, content, self.now()))
         row = row.evolve(head=row.head.evolve(inbox_last=number), erased=False)
         store = self.rows.store()
         store = store.evolve(commit_number=store.commit_number + 1)

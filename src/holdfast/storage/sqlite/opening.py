@@ -102,6 +102,7 @@ def connect_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
     if sys.platform == "darwin":
         db.execute("PRAGMA fullfsync=1")
     db.execute("PRAGMA journal_size_limit=4194304")
+    db.execute("PRAGMA secure_delete=FAST")  # what was erased must not be readable in what is left of its page
     return db
 
 

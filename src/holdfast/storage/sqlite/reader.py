@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt
-from holdfast.history import codec
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
-from holdfast.history.records import CheckpointSaved, Record
+from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record
 from holdfast.storage.heads import digest_of, unpack_head
 from holdfast.storage.ids import stored_id
 from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
+from holdfast.storage.sqlite.inbox import Inbox
 from holdfast.storage.sqlite.pendinglist import pending_rows
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import LISTING_SUM, agent_of, key_of, seq_of, span
@@ -35,7 +36,9 @@ class Reader:
         self.cells = cells
         self.alive = alive
         self.rows = Rows(db, cells)
-        self.counted: dict[tuple[str, str | None], int] = {}  # scope → the commit at which its count was right
+        self.counted: dict[
+            tuple[str, str | None, str | None], int
+        ] = {}  # scope → the commit at which its count was right
 
     # --- histories
 
@@ -79,9 +82,23 @@ class Reader:
         record, commit_number = self.rows.saved(row, seq_of(key), checkpoint_id=checkpoint_id)
         found = self.db.execute(f"SELECT {_COLUMNS} FROM checkpoints c WHERE c.key = ?", (key,)).fetchone()
         if found is None or found[4] is None:
-            self._check_count("agent", row.agent_id, [row])  # deleted, and not lost
+            self._check_deleted(row, record)
             return row, self._gap(row, record, commit_number), record
         return row, self.listed(row, found, record, commit_number), record
+
+    def _check_deleted(self, row: AgentRow, record: CheckpointSaved) -> None:
+        """That a checkpoint was deleted has a record; without one it was lost."""
+        for (key,) in self.db.execute(
+            "SELECT key FROM records WHERE key > ? AND key <= ? AND instr(body, ?) > 0 ORDER BY key",
+            (key_of(row.number, record.seq), key_of(row.number, row.head.seq), stored_id(record.id)),
+        ).fetchall():
+            later, _ = self.rows.record(row, seq_of(key))
+            if isinstance(later, CheckpointDeleted) and later.id == record.id:
+                return
+        raise Corrupt(
+            f"The row of checkpoint {record.id} is missing",
+            checkpoint_id=record.id, agent_id=row.agent_id, seq=record.seq,
+        )  # fmt: skip
 
     def _gap(self, row: AgentRow, record: CheckpointSaved, commit_number: int) -> Checkpoint:
         """What is left of a deleted checkpoint: where it was."""
@@ -119,11 +136,11 @@ class Reader:
         """Makes sure that no agent or user hides behind a damaged name: every head opens, and they add up."""
         self.rows.check_names()
         store = self.rows.store()
-        if self.counted.get(("heads", None)) == store.commit_number:
+        if self.counted.get(("heads", None, None)) == store.commit_number:
             return
         if self.rows.sum_of_heads() != store.heads:
             raise Corrupt("The agents in this store are not those that its head accounts for")
-        self.counted["heads", None] = store.commit_number
+        self.counted["heads", None, None] = store.commit_number
 
     def agents(self, user_id: str | None) -> list[AgentInfo]:
         self._check_heads()
@@ -193,19 +210,17 @@ class Reader:
         row = self._agent(agent_id)
         if row is None:
             return []
-        messages = []
-        expected = row.head.inbox_acknowledged + 1
-        for key, cell in self.db.execute(
-            "SELECT key, body FROM inbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
-            (key_of(row.number, expected), key_of(row.number, row.head.inbox_last), limit),
-        ).fetchall():
-            if seq_of(key) != expected:
-                break
-            messages.append(unpack_message(self.cells, key, cell, agent_id))
-            expected += 1
-        if len(messages) < limit and expected <= row.head.inbox_last:
-            raise Corrupt(f"Message {expected} of agent {agent_id} is missing", agent_id=agent_id, seq=expected)
-        return messages
+        after = row.head.inbox_acknowledged
+        messages = Inbox(self.db, self.cells).messages(row, after, limit)
+        for expected, message in enumerate(messages, start=after + 1):
+            if message.number != expected:
+                raise _lost_message(agent_id, expected)
+        if len(messages) < limit and after + len(messages) < row.head.inbox_last:
+            raise _lost_message(agent_id, after + len(messages) + 1)
+        return [
+            InboxMessage(number=m.number, original=m.original, sender=m.sender, content=m.content, at=m.at)
+            for m in messages
+        ]
 
     # --- listings; last, because `list` hides the type of this name from what follows
 
@@ -215,31 +230,33 @@ class Reader:
         kinds = [KIND_NUMBERS[Kind.of(kind)] for kind in query.kinds]
         among = f" AND c.kind IN ({','.join(map(str, kinds))})" if kinds else ""
         order = "ASC" if query.oldest_first else "DESC"
-        bounds: tuple[int, ...]
+        scope = self._scope(query, order)
+        if scope is None:
+            return []
+        self._check_count(query, scope)
+        found = self.db.execute(
+            f"SELECT {_COLUMNS} FROM checkpoints c WHERE {scope.where} AND c.head IS NOT NULL{among}"
+            f" ORDER BY {scope.order} LIMIT ? OFFSET ?",
+            (*scope.bounds, limit, query.offset),
+        ).fetchall()
+        return [*self._authentic(found)]
+
+    def _scope(self, query: Query, order: str) -> _Scope | None:
+        """The part of the store that is asked about; None when there is nothing in it."""
         if query.agent_id is not None:
             row = self._agent(query.agent_id)
             if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
-                return []
-            self._check_count("agent", query.agent_id, [row])
-            where, bounds, by = "c.key BETWEEN ? AND ?", span(row.number), "c.key"
-        elif query.user_id is not None:
-            users = self.rows.users(query.user_id)
-            if not users:
-                self._check_heads()
-                return []
-            self.rows.check_names()
-            self._check_count("user", query.user_id, None)
-            where, bounds, by = "c.user = ?", (users[0],), "c.commit_number"
-        else:
-            self._check_count("store", None, None)
-            where, bounds, by = "1", (), "c.commit_number"
-        tie = "" if by == "c.key" else f", c.key {order}"
-        found = self.db.execute(
-            f"SELECT {_COLUMNS} FROM checkpoints c WHERE {where} AND c.head IS NOT NULL{among}"
-            f" ORDER BY {by} {order}{tie} LIMIT ? OFFSET ?",
-            (*bounds, limit, query.offset),
-        ).fetchall()
-        return [*self._authentic(found)]
+                return None
+            return _Scope("c.key BETWEEN ? AND ?", span(row.number), f"c.key {order}", [row])
+        by_commit = f"c.commit_number {order}, c.key {order}"
+        if query.user_id is None:
+            return _Scope("1", (), by_commit, None)
+        users = self.rows.users(query.user_id)
+        if not users:
+            self._check_heads()
+            return None
+        self.rows.check_names()
+        return _Scope("c.user = ?", (users[0],), by_commit, None)
 
     def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterator[Checkpoint]:
         owners: dict[int, AgentRow] = {}
@@ -249,42 +266,49 @@ class Reader:
             record, commit_number = self.rows.saved(row, seq_of(item[0]))
             yield self.listed(row, item, record, commit_number)
 
-    def _check_count(self, scope: str, name: str | None, rows: Sequence[AgentRow] | None) -> None:
+    def _check_count(self, query: Query, scope: _Scope) -> None:
         """Holds the index against the authenticated counts, once for each state of the store.
 
-        Counting a million entries takes longer than listing fifty, so a scope whose count was right is counted
-        again only after another commit.
+        It counts in the order in which the listing reads, because an entry that is damaged can end one and not the
+        other. Counting a million entries takes longer than listing fifty, so what was right is counted again only
+        after another commit.
         """
         now = self.rows.store().commit_number
-        if self.counted.get((scope, name)) == now:
+        which = (scope.order, query.user_id, query.agent_id)
+        if self.counted.get(which) == now:
             return
-        if rows is None:
-            rows = [*self.rows.agents(name)]
+        rows = [*self.rows.agents(query.user_id)] if scope.rows is None else scope.rows
         expected = (sum([row.head.live for row in rows]), sum([row.listing for row in rows]))
-        if scope == "agent":
-            bounds: tuple[Any, ...] = span(rows[0].number)
-            where = "key BETWEEN ? AND ?"
-        elif scope == "user":
-            where, bounds = "user = ?", (self.rows.users(name or "")[0],)
-        else:
-            where, bounds = "1", ()
+        # The limit keeps SQLite from leaving the order out, which it would not need for a count.
+        ordered = f" ORDER BY {scope.order} LIMIT -1" if scope.bounds else ""
         [found] = self.db.execute(
-            f"SELECT count(*), {LISTING_SUM} FROM checkpoints WHERE {where} AND head IS NOT NULL", bounds
+            f"SELECT count(*), {LISTING_SUM} FROM (SELECT c.key, c.commit_number, c.kind FROM checkpoints c"
+            f" WHERE {scope.where} AND c.head IS NOT NULL{ordered})",
+            scope.bounds,
         ).fetchall()
         if found != expected:
-            whose = "the store" if name is None else f"{scope} {name}"
+            whose = query.agent_id or query.user_id or "the store"
             what = "other" if found[0] == expected[0] else found[0]
             raise Corrupt(
                 f"The listing of {whose} has {what} checkpoints, but there must be {expected[0]}",
-                user_id=name if scope == "user" else None,
-                agent_id=name if scope == "agent" else None,
+                user_id=query.user_id,
+                agent_id=query.agent_id,
             )
-        self.counted[scope, name] = now
+        self.counted[which] = now
 
 
-def unpack_message(cells: Cells, key: int, cell: bytes, agent_id: str) -> InboxMessage:
-    sender, content, at = codec.decode(cells.unpack_message(key, cell, agent_id=agent_id))
-    return InboxMessage(number=seq_of(key), sender=sender, content=content, at=at)
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A part of the store as SQL, with the agents that are in it where they are known already."""
+
+    where: str
+    bounds: tuple[int, ...]
+    order: str
+    rows: Sequence[AgentRow] | None
+
+
+def _lost_message(agent_id: str, number: int) -> Corrupt:
+    return Corrupt(f"Message {number} of agent {agent_id} is missing", agent_id=agent_id, seq=number)
 
 
 def _damaged(checkpoint: Checkpoint, reason: str) -> Corrupt:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import Closed, Corrupt, HoldfastError, KeyMissing, ReadOnly
+from holdfast.history import codec
 from holdfast.storage.base import FullStorage
 from holdfast.storage.sqlite import lifetime
 from holdfast.storage.sqlite.findings import SENSELESS
@@ -85,7 +86,9 @@ class SQLiteCheckpointStorage(FullStorage):
         return await self._write(lambda ledger: ledger.apply(changes))
 
     async def send(self, agent_id: str, user_id: str, content: Any, *, sender: str) -> int:
-        return await self._write(lambda ledger: ledger.send(agent_id, user_id, content, sender=sender))
+        # Encoded now, so that the sender may go on with what it sent, and an unknown type is refused by its path.
+        kept = codec.decode(codec.encode(content, path="content"))
+        return await self._write(lambda ledger: ledger.send(agent_id, user_id, kept, sender=sender))
 
     async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
         return await self._read(lambda reader: reader.read(agent_id, after, limit))
