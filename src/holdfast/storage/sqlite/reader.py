@@ -230,33 +230,32 @@ class Reader:
         kinds = [KIND_NUMBERS[Kind.of(kind)] for kind in query.kinds]
         among = f" AND c.kind IN ({','.join(map(str, kinds))})" if kinds else ""
         order = "ASC" if query.oldest_first else "DESC"
-        scope = self._scope(query, order)
+        scope = self._scope(query)
         if scope is None:
             return []
-        self._check_count(query, scope)
+        self._check_count(query, scope, order)
         found = self.db.execute(
             f"SELECT {_COLUMNS} FROM checkpoints c WHERE {scope.where} AND c.head IS NOT NULL{among}"
-            f" ORDER BY {scope.order} LIMIT ? OFFSET ?",
+            f" ORDER BY {scope.by} {order}, c.key {order} LIMIT ? OFFSET ?",
             (*scope.bounds, limit, query.offset),
         ).fetchall()
         return [*self._authentic(found)]
 
-    def _scope(self, query: Query, order: str) -> _Scope | None:
+    def _scope(self, query: Query) -> _Scope | None:
         """The part of the store that is asked about; None when there is nothing in it."""
         if query.agent_id is not None:
             row = self._agent(query.agent_id)
             if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
                 return None
-            return _Scope("c.key BETWEEN ? AND ?", span(row.number), f"c.key {order}", [row])
-        by_commit = f"c.commit_number {order}, c.key {order}"
+            return _Scope("c.key BETWEEN ? AND ?", span(row.number), "c.key", [row])
         if query.user_id is None:
-            return _Scope("1", (), by_commit, None)
+            return _Scope("1", (), "c.commit_number", None)
         users = self.rows.users(query.user_id)
         if not users:
             self._check_heads()
             return None
         self.rows.check_names()
-        return _Scope("c.user = ?", (users[0],), by_commit, None)
+        return _Scope("c.user = ?", (users[0],), "c.commit_number", None)
 
     def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterator[Checkpoint]:
         owners: dict[int, AgentRow] = {}
@@ -266,7 +265,7 @@ class Reader:
             record, commit_number = self.rows.saved(row, seq_of(item[0]))
             yield self.listed(row, item, record, commit_number)
 
-    def _check_count(self, query: Query, scope: _Scope) -> None:
+    def _check_count(self, query: Query, scope: _Scope, order: str) -> None:
         """Holds the index against the authenticated counts, once for each state of the store.
 
         It counts in the order in which the listing reads, because an entry that is damaged can end one and not the
@@ -274,13 +273,13 @@ class Reader:
         after another commit.
         """
         now = self.rows.store().commit_number
-        which = (scope.order, query.user_id, query.agent_id)
+        which = (order, query.user_id, query.agent_id)
         if self.counted.get(which) == now:
             return
         rows = [*self.rows.agents(query.user_id)] if scope.rows is None else scope.rows
         expected = (sum([row.head.live for row in rows]), sum([row.listing for row in rows]))
         # The limit keeps SQLite from leaving the order out, which it would not need for a count.
-        ordered = f" ORDER BY {scope.order} LIMIT -1" if scope.bounds else ""
+        ordered = f" ORDER BY {scope.by} {order} LIMIT -1" if scope.bounds else ""
         [found] = self.db.execute(
             f"SELECT count(*), {LISTING_SUM} FROM (SELECT c.key, c.commit_number, c.kind FROM checkpoints c"
             f" WHERE {scope.where} AND c.head IS NOT NULL{ordered})",
@@ -303,7 +302,7 @@ class _Scope:
 
     where: str
     bounds: tuple[int, ...]
-    order: str
+    by: str  # what it is ordered by, before the key
     rows: Sequence[AgentRow] | None
 
 
