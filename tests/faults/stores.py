@@ -97,8 +97,21 @@ async def answers(store: SQLiteCheckpointStorage) -> dict[str, Any]:
 def wrong(given: dict[str, Any], right: dict[str, Any]) -> list[str]:
     """The questions that were answered, but not rightly."""
     return [
-        name for name, answer in right.items() if not isinstance(given[name], HoldfastError) and given[name] != answer
+        name
+        for name, answer in right.items()
+        if not isinstance(given[name], HoldfastError)
+        and given[name] != answer
+        and not (name.startswith("history") and _but_for_snapshots(given[name], answer))
     ]
+
+
+def _but_for_snapshots(given: list[Any], right: list[Any]) -> bool:
+    """Snapshots are a cache: that one is not kept any more is a right answer, and verify knows better."""
+    bare = [
+        one.evolve(snapshot=None) if isinstance(one, RlmToolCall) and getattr(other, "snapshot", 1) is None else one
+        for one, other in zip(right, given, strict=False)
+    ]
+    return bare == given
 
 
 def refused(given: dict[str, Any]) -> list[str]:
