@@ -55,7 +55,7 @@ lint: ## Check style, format, types and the direction of imports
 	$(in_venv) -m ruff check .
 	$(in_venv) -m ruff format --check .
 	$(in_venv) -m mypy
-	$(venv)/bin/lint-imports
+	$(venv)/bin/lint-imports --no-cache
 
 format: ## Format the code and mend what ruff can mend
 	$(ready) $(venv) build test
