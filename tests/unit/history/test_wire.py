@@ -43,7 +43,8 @@ PLAIN: list[records.Record] = [
 ]
 OPTIONAL: dict[str, Any] = {
     "session": "s", "feed": 1, "batch": 2, "attempt": 3, "forked_from": {"agentId": "a", "seq": 4},
-    "os_answers": [(1,), 2.5], "redacted": ["toolArgs.key"], "origin": "rlm_restore", "error": "boom", "snapshot_seq": 1, "parent": "chk_0",
+    "os_answers": [(1,), 2.5], "redacted": ["toolArgs.key"],
+    "origin": "rlm_restore", "error": "boom", "snapshot_seq": 1, "parent": "chk_0",
 }  # fmt: skip
 EVERY = [
     *PLAIN,
