@@ -10,8 +10,9 @@ from pathlib import Path
 from benchmarks import peers
 from benchmarks.disk import bytes_in
 from benchmarks.keeping import keep, manager_at
-from benchmarks.numbers import Samples, mb, ms, times
+from benchmarks.numbers import mb, times
 from benchmarks.options import Options, say
+from benchmarks.pairs import Pairs
 from benchmarks.result import Result
 from benchmarks.words import Message, messages
 
@@ -25,25 +26,37 @@ def measure(options: Options) -> list[Result]:
         title=f"A conversation of {len(said):,} messages, saved after each",
         how=(
             f"Messages of 500 characters; all of them are {mb(payload)} MB of JSON, {mb(zlibbed)} MB with zlib. "
-            "Bytes: every file in the directory, after the store was closed."
+            "Bytes: every file in the directory, after the store was closed. "
+            "Times: the median save beside the median raw commit, one of which was made after every fifth save."
         ),
-        columns=("kept by", "MB", "beside Holdfast", "save p50 ms: messages 50 to 150", "the last 100"),
+        columns=("kept by", "MB", "beside Holdfast", "a save in raw commits: messages 50 to 150", "the last 100"),
     )
     with options.workspace() as path:
         say("  Holdfast")
-        ours, saves = asyncio.run(_holdfast(path, said, result))
-    result.add("Holdfast", mb(ours), "1", *_ends(saves))
+        own = Pairs(path / "raw")
+        (path / "kept").mkdir()
+        ours = asyncio.run(_holdfast(path / "kept", said, own, result))
+        own.close()
+    result.add("Holdfast", mb(ours), "1", *map(times, _ends(own)))
     result.figures |= {"holdfast_bytes": ours, "payload_bytes": payload, "zlib_bytes": zlibbed}
     for name, peer in peers.peers():
         say(f"  {name}")
         with options.workspace() as path:
-            kept = peer(path, said)
-            size = bytes_in(path)
+            pairs = Pairs(path / "raw")
+            (path / "peer").mkdir()
+            kept = peer(path / "peer", said, pairs)
+            pairs.close()
+            size = bytes_in(path / "peer")
         _note_peer(result, name, kept, said)
-        result.add(name, mb(size), times(size / ours), *_ends(kept.saves))
+        result.add(name, mb(size), times(size / ours), *map(times, _ends(pairs)))
         result.figures[name] = size
         if size < ours:
             result.notes.append(f"{name} needs less room than Holdfast.")
+        for when, theirs, holdfasts in zip(
+            ("messages 50 to 150", "the last 100"), _ends(pairs), _ends(own), strict=True
+        ):
+            if theirs < holdfasts:
+                result.notes.append(f"{name} saves faster than Holdfast at {when}.")
     copies = sum(len(json.dumps(said[:count]).encode()) for count in range(1, len(said) + 1))
     result.add("raw JSON copies (reckoned)", mb(copies), times(copies / ours), "", "")
     result.figures["copies_bytes"] = copies
@@ -57,9 +70,9 @@ def measure(options: Options) -> list[Result]:
     return [result]
 
 
-async def _holdfast(path: Path, said: list[Message], result: Result) -> tuple[int, Samples]:
+async def _holdfast(path: Path, said: list[Message], pairs: Pairs, result: Result) -> int:
     async with manager_at(path / "checkpoints.db") as manager:
-        ids, saves = await keep(manager, said)
+        ids = await keep(manager, said, pairs=pairs)
         result.figures["holdfast_bytes_while_open"] = bytes_in(path)
     size = bytes_in(path)
     async with manager_at(path / "checkpoints.db") as manager:
@@ -74,11 +87,12 @@ async def _holdfast(path: Path, said: list[Message], result: Result) -> tuple[in
         "with the write-ahead log and 1 MB that is held in reserve for a full disk."
     )
     result.figures["holdfast_equal"] = sum(equal)
-    return size, saves
+    return size
 
 
-def _ends(saves: Samples) -> tuple[str, str]:
-    return ms(saves.part(50, 150).p50), ms(saves.part(-100).p50)
+def _ends(pairs: Pairs) -> tuple[float, float]:
+    count = len(pairs.saves)
+    return pairs.ratio(50, 150), pairs.ratio(count - 100, count)
 
 
 def _note_peer(result: Result, name: str, kept: peers.Kept, said: list[Message]) -> None:

@@ -13,6 +13,7 @@ from benchmarks.disk import bytes_in
 from benchmarks.keeping import keep, manager_at
 from benchmarks.numbers import mb, times
 from benchmarks.options import Options, say
+from benchmarks.pairs import Pairs
 from benchmarks.result import Result
 from benchmarks.words import Message
 
@@ -64,15 +65,15 @@ def measure(options: Options) -> list[Result]:
     )  # fmt: skip
     _add(result, "all in one store", total)
     result.figures |= {"holdfast": together, "copies": total.copies, "zlib": total.zlibbed, "payload": total.payload}
+    apart = sum(one.holdfast for one in sizes)
     for name, peer in peers.peers():
         say(f"  {name}")
         size = sum(_peer_size(options, peer, messages) for messages in said)
-        result.notes.append(
-            f"{name}: {mb(size)} MB in databases of their own, {times(size / together)} Holdfast's one store."
-        )
         result.figures[name] = size
-        if size < together:
-            result.notes.append(f"{name} needs less room than Holdfast here.")
+        verdict = "; it needs less room than Holdfast here." if size < apart else "."
+        result.notes.append(
+            f"{name}, a database for each: {mb(size)} MB, {times(size / apart)} Holdfast's {mb(apart)}{verdict}"
+        )
     if peers.installed() is None:
         result.notes.append("LangGraph is not installed here: `make bench` measures it as well.")
     return [result]
@@ -102,7 +103,7 @@ def _together(options: Options, said: list[list[Message]]) -> int:
 async def _kept(path: Path, said: list[list[Message]]) -> None:
     async with manager_at(path / "checkpoints.db") as manager:
         for number, messages in enumerate(said):
-            ids, _ = await keep(manager, messages, f"talker-{number}")
+            ids = await keep(manager, messages, f"talker-{number}")
             for count, id_ in enumerate(ids, start=1):
                 if (await manager.load(id_)).state != {"messages": messages[:count]}:
                     raise RuntimeError(f"Checkpoint {count} of conversation {number + 1} came back different")
@@ -110,8 +111,11 @@ async def _kept(path: Path, said: list[list[Message]]) -> None:
 
 def _peer_size(options: Options, peer: peers.Peer, messages: list[Message]) -> int:
     with options.workspace() as path:
-        peer(path, messages)
-        return bytes_in(path)
+        pairs = Pairs(path / "raw")
+        (path / "peer").mkdir()
+        peer(path / "peer", messages, pairs)
+        pairs.close()
+        return bytes_in(path / "peer")
 
 
 def _add(result: Result, name: str, sizes: _Sizes) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
-from benchmarks.numbers import Samples
+from benchmarks.pairs import Pairs
 from benchmarks.talker import Talker
 from benchmarks.words import Message
 from holdfast import CheckpointManager, SQLiteCheckpointStorage
@@ -19,12 +20,12 @@ def manager_at(path: Path) -> CheckpointManager:
 
 
 async def keep(
-    manager: CheckpointManager, messages: Sequence[Message], agent_id: str = "talker"
-) -> tuple[list[str], Samples]:
-    """Saves after each message; the ids and how long each save took."""
-    agent, ids, saves = Talker(agent_id), [], Samples()
+    manager: CheckpointManager, messages: Sequence[Message], agent_id: str = "talker", *, pairs: Pairs | None = None
+) -> list[str]:
+    """Saves after each message, timed in pairs if there are any; the ids of the checkpoints."""
+    agent, ids = Talker(agent_id), []
     for message in messages:
         agent.messages.append(message)
-        with saves.timed():
+        with nullcontext() if pairs is None else pairs.save():
             ids.append(await manager.save(agent))
-    return ids, saves
+    return ids

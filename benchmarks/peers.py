@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from benchmarks.numbers import Samples
+from benchmarks.pairs import Pairs
 from benchmarks.words import Message
 
 _THREAD = {"configurable": {"thread_id": "talker", "checkpoint_ns": ""}}
@@ -23,14 +23,13 @@ _THREAD = {"configurable": {"thread_id": "talker", "checkpoint_ns": ""}}
 
 @dataclass(kw_only=True)
 class Kept:
-    """What a peer did: how long each save took, what its newest checkpoint says, what was different."""
+    """What a peer did: which messages its newest checkpoint has, how its connection was set."""
 
-    saves: Samples = field(default_factory=Samples)
     newest: list[Message] = field(default_factory=list)
     synchronous: int = 2  # before this benchmark set it to FULL (2)
 
 
-Peer = Callable[[Path, list[Message]], Kept]
+Peer = Callable[[Path, list[Message], Pairs], Kept]
 
 
 def installed() -> str | None:
@@ -47,13 +46,13 @@ def peers() -> Iterator[tuple[str, Peer]]:
     if installed() is None:
         return
     yield "LangGraph SqliteSaver", saver
-    yield "LangGraph AsyncSqliteSaver", lambda path, messages: asyncio.run(async_saver(path, messages))
+    yield "LangGraph AsyncSqliteSaver", lambda *given: asyncio.run(async_saver(*given))
     yield "LangGraph graph + SQLite", graph
     if find_spec("langgraph.channels.delta") is not None:
         yield "LangGraph graph + SQLite + DeltaChannel (beta)", delta_graph
 
 
-def saver(path: Path, messages: list[Message]) -> Kept:
+def saver(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
     """The saver alone: a checkpoint with all messages so far."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -63,13 +62,13 @@ def saver(path: Path, messages: list[Message]) -> Kept:
         kept.synchronous = _made_full(saver.conn)
         config: Any = _THREAD
         for count in range(1, len(messages) + 1):
-            with kept.saves.timed():
+            with pairs.save():
                 config = saver.put(config, _checkpoint(messages[:count], count), _metadata(count), {})
         kept.newest = saver.get(_THREAD)["channel_values"]["messages"]
     return kept
 
 
-async def async_saver(path: Path, messages: list[Message]) -> Kept:
+async def async_saver(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
     """The same through aiosqlite."""
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -81,7 +80,7 @@ async def async_saver(path: Path, messages: list[Message]) -> Kept:
         await saver.conn.execute("PRAGMA synchronous=FULL")
         config: Any = _THREAD
         for count in range(1, len(messages) + 1):
-            with kept.saves.timed():
+            with pairs.save():
                 config = await saver.aput(config, _checkpoint(messages[:count], count), _metadata(count), {})
         kept.newest = (await saver.aget(_THREAD))["channel_values"]["messages"]
     return kept
@@ -91,24 +90,24 @@ class _Whole(TypedDict):
     messages: Annotated[list[Message], operator.add]
 
 
-def graph(path: Path, messages: list[Message]) -> Kept:
+def graph(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
     """A graph's state with a reducer: `update_state` makes one checkpoint for each message."""
-    return _through_graph(_Whole, path, messages)
+    return _through_graph(_Whole, path, messages, pairs)
 
 
-def delta_graph(path: Path, messages: list[Message]) -> Kept:
+def delta_graph(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
     """The same with a channel that stores what was added, and the whole every 100 updates (its default)."""
     from langgraph.channels.delta import DeltaChannel
 
     annotated: Any = Annotated[list[Message], DeltaChannel(_extended)]
-    return _through_graph(TypedDict("Delta", {"messages": annotated}), path, messages)  # type: ignore[operator]
+    return _through_graph(TypedDict("Delta", {"messages": annotated}), path, messages, pairs)  # type: ignore[operator]
 
 
 def _extended(messages: list[Message] | None, writes: list[list[Message]]) -> list[Message]:
     return [*(messages or []), *(message for write in writes for message in write)]
 
 
-def _through_graph(state: Any, path: Path, messages: list[Message]) -> Kept:
+def _through_graph(state: Any, path: Path, messages: list[Message], pairs: Pairs) -> Kept:
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.graph import END, START, StateGraph
 
@@ -123,7 +122,7 @@ def _through_graph(state: Any, path: Path, messages: list[Message]) -> Kept:
         compiled = builder.compile(checkpointer=saver)
         config: Any = {"configurable": {"thread_id": "talker"}}
         for message in messages:
-            with kept.saves.timed():
+            with pairs.save():
                 # Wrapped, because a dict that looks like a message would come back as an object of LangChain's.
                 compiled.update_state(config, {"messages": [{"said": message}]}, as_node="say")
         kept.newest = [wrapped["said"] for wrapped in compiled.get_state(config).values["messages"]]

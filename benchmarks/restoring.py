@@ -55,7 +55,7 @@ def measure(options: Options) -> list[Result]:
 async def _restores(path: Path, count: int) -> tuple[Samples, Samples]:
     said = messages(count)
     async with manager_at(path / "checkpoints.db") as manager:
-        ids, _ = await keep(manager, said)
+        ids = await keep(manager, said)
     raw = RawCommits(path / "raw.db")
     raw.commit_many([json.dumps({"messages": said[:number]}).encode() for number in range(1, count + 1)])
     order = list(range(1, count + 1))
