@@ -78,10 +78,13 @@ class Rows:
                     raise Corrupt(f"The index of {table} is damaged: {message}")
         self._names_checked = True
 
-    def sum_of_heads(self) -> int:
-        """What the heads of all agents add up to, each of them opened."""
-        numbers = [row.number for row in self.agents(None)]
-        return sum([self._shares[number] for number in numbers]) % _SUM
+    def every_agent(self) -> list[AgentRow]:
+        """All agents, each opened; that none is missing shows in what their heads add up to."""
+        self.check_names()
+        rows = [*self.agents(None)]
+        if sum([self._shares[row.number] for row in rows]) % _SUM != self.store().heads:
+            raise Corrupt("The agents in this store are not those that its head accounts for")
+        return rows
 
     def put_agent(self, row: AgentRow, store: StoreRow, *, is_new: bool) -> StoreRow:
         """Writes the agent's row and returns the store's head with its sum adjusted."""
