@@ -19,16 +19,28 @@ from holdfast.history.records import (
 def live_path(records: Iterable[Record]) -> list[Record]:
     """The records that count now. Each `rewind` goes on from the path as it was at the position it names,
     be that on the path now or on one that was left before.
+
+    Where the numbers begin anew, a fork's own records follow the past that it shares: no rewind reaches back there.
     """
+    past: list[Record] = []
     known: dict[int, tuple[Record | None, int]] = {}  # by position: the record, and the path's position before it
-    here = 0
+    here = last = 0
     for record in records:
+        if record.seq <= last:
+            past += _path(known, here)
+            known, here = {}, 0
+        last = record.seq
         if isinstance(record, Rewind):
             here = record.to if record.to in known else max((seq for seq in known if seq <= record.to), default=0)
             known[record.seq] = (None, here)
         else:
             known[record.seq] = (record, here)
             here = record.seq
+    return past + _path(known, here)
+
+
+def _path(known: dict[int, tuple[Record | None, int]], here: int) -> list[Record]:
+    """The records on the way back from a position, in their order."""
     path: list[Record] = []
     while here in known:
         found, here = known[here]

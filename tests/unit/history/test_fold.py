@@ -52,6 +52,13 @@ def test_a_path_goes_on_when_the_beginning_was_erased():
     assert [record.seq for record in live_path(erased)] == [5]
 
 
+def test_a_forks_own_records_follow_the_past_that_it_shares():
+    past = history(said("a"), said("b"))
+    own = history(said("c"), said("d"), r.Rewind(to=1), said("e"))
+    assert [record.content for record in live_path([*past, *own])] == ["a", "b", "c", "e"]
+    assert [record.content for record in live_path([*past, *history(said("c"), r.Rewind(to=0))])] == ["a", "b"]
+
+
 def test_the_context_has_no_internal_records():
     found = context(history(said("a"), saved("A"), r.RlmStart(tool_call_id="t", code="x"), said("b")))
     assert [record.content for record in found] == ["a", "b"]
