@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from importlib import import_module
@@ -30,7 +31,7 @@ def main() -> None:
     kind = file_system(options.directory.parent)
     if kind in ("tmpfs", "ramfs"):
         say(f"NOTE: {options.directory} is in memory ({kind}): nothing here says how long a disk takes.")
-    results = []
+    results, load = [], os.getloadavg()[0]
     for name in arguments.names or BENCHMARKS:
         say(f"{name} …")
         for result in import_module(f"benchmarks.{BENCHMARKS[name]}").measure(options):
@@ -42,7 +43,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n", encoding="utf-8")
     if arguments.write:
         command = " ".join(["python -m benchmarks", *sys.argv[1:]])
-        arguments.write.write_text(page.markdown(results, options, command=command), encoding="utf-8")
+        arguments.write.write_text(page.markdown(results, options, command=command, load=load), encoding="utf-8")
 
 
 def _asked_for() -> tuple[Options, argparse.Namespace]:

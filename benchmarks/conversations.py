@@ -13,7 +13,6 @@ from benchmarks.disk import bytes_in
 from benchmarks.keeping import keep, manager_at
 from benchmarks.numbers import mb, times
 from benchmarks.options import Options, say
-from benchmarks.pairs import Pairs
 from benchmarks.result import Result
 from benchmarks.words import Message
 
@@ -66,9 +65,9 @@ def measure(options: Options) -> list[Result]:
     _add(result, "all in one store", total)
     result.figures |= {"holdfast": together, "copies": total.copies, "zlib": total.zlibbed, "payload": total.payload}
     apart = sum(one.holdfast for one in sizes)
-    for name, peer in peers.peers():
+    for name, peer in peers.peers().items():
         say(f"  {name}")
-        size = sum(_peer_size(options, peer, messages) for messages in said)
+        size = sum(_peer_size(options, peer(), messages) for messages in said)
         result.figures[name] = size
         verdict = "; it needs less room than Holdfast here." if size < apart else "."
         result.notes.append(
@@ -111,11 +110,8 @@ async def _kept(path: Path, said: list[list[Message]]) -> None:
 
 def _peer_size(options: Options, peer: peers.Peer, messages: list[Message]) -> int:
     with options.workspace() as path:
-        pairs = Pairs(path / "raw")
-        (path / "peer").mkdir()
-        peer(path / "peer", messages, pairs)
-        pairs.close()
-        return bytes_in(path / "peer")
+        asyncio.run(peers.keep_with(peer, path, messages))
+        return bytes_in(path)
 
 
 def _add(result: Result, name: str, sizes: _Sizes) -> None:

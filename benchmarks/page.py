@@ -26,10 +26,14 @@ better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes 
 """
 
 
-def markdown(results: Iterable[Result], options: Options, *, command: str) -> str:
+_BUSY = "; other programs were using the machine, so the slowest of anything says little"
+
+
+def markdown(results: Iterable[Result], options: Options, *, command: str, load: float) -> str:
     facts = [
         f"- Measured {datetime.now(UTC):%Y-%m-%d} with `{command}`",
         f"- Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()}, {file_system(options.directory)}",
+        f"- One-minute load average at the beginning: {load:.1f}{_BUSY if load > 1 else ''}",
         f"- Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()} (in apsw), {_versions()}",
     ]
     if peers.installed() is not None:

@@ -6,30 +6,41 @@ SQLite is, so that all are equally durable.
 
 from __future__ import annotations
 
-import asyncio
 import operator
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from benchmarks.pairs import Pairs
 from benchmarks.words import Message
 
-_THREAD = {"configurable": {"thread_id": "talker", "checkpoint_ns": ""}}
+_THREAD: Any = {"configurable": {"thread_id": "talker", "checkpoint_ns": ""}}
 
 
-@dataclass(kw_only=True)
-class Kept:
-    """What a peer did: which messages its newest checkpoint has, how its connection was set."""
+class Peer(ABC):
+    """A store of one conversation, kept another way."""
 
-    newest: list[Message] = field(default_factory=list)
-    synchronous: int = 2  # before this benchmark set it to FULL (2)
+    synchronous = 2  # what its connection had before FULL (2) was set
 
+    def __init__(self) -> None:
+        self._open = AsyncExitStack()
 
-Peer = Callable[[Path, list[Message], Pairs], Kept]
+    @abstractmethod
+    async def open(self, path: Path) -> None: ...
+
+    @abstractmethod
+    async def save(self, messages: list[Message]) -> None:
+        """Saves after the last of these messages."""
+
+    @abstractmethod
+    async def newest(self) -> list[Message]:
+        """The messages of its newest checkpoint."""
+
+    async def close(self) -> None:
+        await self._open.aclose()
 
 
 def installed() -> str | None:
@@ -41,108 +52,119 @@ def installed() -> str | None:
         return None
 
 
-def peers() -> Iterator[tuple[str, Peer]]:
+def peers() -> dict[str, Callable[[], Peer]]:
     """Every way that the installed LangGraph has, by name."""
     if installed() is None:
-        return
-    yield "LangGraph SqliteSaver", saver
-    yield "LangGraph AsyncSqliteSaver", lambda *given: asyncio.run(async_saver(*given))
-    yield "LangGraph graph + SQLite", graph
+        return {}
+    found: dict[str, Callable[[], Peer]] = {
+        "LangGraph SqliteSaver": Saver,
+        "LangGraph AsyncSqliteSaver": AsyncSaver,
+        "LangGraph graph + SQLite": Graph,
+    }
     if find_spec("langgraph.channels.delta") is not None:
-        yield "LangGraph graph + SQLite + DeltaChannel (beta)", delta_graph
+        found["LangGraph graph + SQLite + DeltaChannel (beta)"] = DeltaGraph
+    return found
 
 
-def saver(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
+async def keep_with(peer: Peer, path: Path, messages: list[Message]) -> None:
+    """Saves a whole conversation and closes."""
+    await peer.open(path)
+    for count in range(1, len(messages) + 1):
+        await peer.save(messages[:count])
+    await peer.close()
+
+
+class Saver(Peer):
     """The saver alone: a checkpoint with all messages so far."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
 
-    kept = Kept()
-    with SqliteSaver.from_conn_string(str(path / "peer.db")) as saver:
-        saver.setup()
-        kept.synchronous = _made_full(saver.conn)
-        config: Any = _THREAD
-        for count in range(1, len(messages) + 1):
-            with pairs.save():
-                config = saver.put(config, _checkpoint(messages[:count], count), _metadata(count), {})
-        kept.newest = saver.get(_THREAD)["channel_values"]["messages"]
-    return kept
+    async def open(self, path: Path) -> None:
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        self.saver = self._open.enter_context(SqliteSaver.from_conn_string(str(path / "peer.db")))
+        self.saver.setup()
+        self.synchronous = self.saver.conn.execute("PRAGMA synchronous").fetchone()[0]
+        self.saver.conn.execute("PRAGMA synchronous=FULL")
+        self.config = _THREAD
+
+    async def save(self, messages: list[Message]) -> None:
+        self.config = self.saver.put(self.config, _checkpoint(messages), _metadata(messages), {})
+
+    async def newest(self) -> list[Message]:
+        return self.saver.get(_THREAD)["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
 
 
-async def async_saver(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
+class AsyncSaver(Peer):
     """The same through aiosqlite."""
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-    kept = Kept()
-    async with AsyncSqliteSaver.from_conn_string(str(path / "peer.db")) as saver:
-        await saver.setup()
-        async with saver.conn.execute("PRAGMA synchronous") as cursor:
-            kept.synchronous = (await cursor.fetchone())[0]
-        await saver.conn.execute("PRAGMA synchronous=FULL")
-        config: Any = _THREAD
-        for count in range(1, len(messages) + 1):
-            with pairs.save():
-                config = await saver.aput(config, _checkpoint(messages[:count], count), _metadata(count), {})
-        kept.newest = (await saver.aget(_THREAD))["channel_values"]["messages"]
-    return kept
+    async def open(self, path: Path) -> None:
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+        self.saver = await self._open.enter_async_context(AsyncSqliteSaver.from_conn_string(str(path / "peer.db")))
+        await self.saver.setup()
+        async with self.saver.conn.execute("PRAGMA synchronous") as cursor:
+            self.synchronous = (await cursor.fetchone())[0]
+        await self.saver.conn.execute("PRAGMA synchronous=FULL")
+        self.config = _THREAD
+
+    async def save(self, messages: list[Message]) -> None:
+        self.config = await self.saver.aput(self.config, _checkpoint(messages), _metadata(messages), {})
+
+    async def newest(self) -> list[Message]:
+        found = await self.saver.aget(_THREAD)
+        return found["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
 
 
 class _Whole(TypedDict):
     messages: Annotated[list[Message], operator.add]
 
 
-def graph(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
+class Graph(Saver):
     """A graph's state with a reducer: `update_state` makes one checkpoint for each message."""
-    return _through_graph(_Whole, path, messages, pairs)
+
+    def state(self) -> Any:
+        return _Whole
+
+    async def open(self, path: Path) -> None:
+        from langgraph.graph import END, START, StateGraph
+
+        await super().open(path)
+        builder = StateGraph(self.state())
+        builder.add_node("say", lambda _: {})
+        builder.add_edge(START, "say")
+        builder.add_edge("say", END)
+        self.graph = builder.compile(checkpointer=self.saver)
+        self.thread: Any = {"configurable": {"thread_id": "talker"}}
+
+    async def save(self, messages: list[Message]) -> None:
+        # Wrapped, because a dict that looks like a message would come back as an object of LangChain's.
+        self.graph.update_state(self.thread, {"messages": [{"said": messages[-1]}]}, as_node="say")
+
+    async def newest(self) -> list[Message]:
+        return [wrapped["said"] for wrapped in self.graph.get_state(self.thread).values["messages"]]
 
 
-def delta_graph(path: Path, messages: list[Message], pairs: Pairs) -> Kept:
+class DeltaGraph(Graph):
     """The same with a channel that stores what was added, and the whole every 100 updates (its default)."""
-    from langgraph.channels.delta import DeltaChannel
 
-    annotated: Any = Annotated[list[Message], DeltaChannel(_extended)]
-    return _through_graph(TypedDict("Delta", {"messages": annotated}), path, messages, pairs)  # type: ignore[operator]
+    def state(self) -> Any:
+        from langgraph.channels.delta import DeltaChannel
+
+        annotated: Any = Annotated[list[Message], DeltaChannel(_extended)]
+        return TypedDict("Delta", {"messages": annotated})  # type: ignore[operator]
 
 
 def _extended(messages: list[Message] | None, writes: list[list[Message]]) -> list[Message]:
     return [*(messages or []), *(message for write in writes for message in write)]
 
 
-def _through_graph(state: Any, path: Path, messages: list[Message], pairs: Pairs) -> Kept:
-    from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.graph import END, START, StateGraph
-
-    kept = Kept()
-    with SqliteSaver.from_conn_string(str(path / "peer.db")) as saver:
-        saver.setup()
-        kept.synchronous = _made_full(saver.conn)
-        builder = StateGraph(state)
-        builder.add_node("say", lambda _: {})
-        builder.add_edge(START, "say")
-        builder.add_edge("say", END)
-        compiled = builder.compile(checkpointer=saver)
-        config: Any = {"configurable": {"thread_id": "talker"}}
-        for message in messages:
-            with pairs.save():
-                # Wrapped, because a dict that looks like a message would come back as an object of LangChain's.
-                compiled.update_state(config, {"messages": [{"said": message}]}, as_node="say")
-        kept.newest = [wrapped["said"] for wrapped in compiled.get_state(config).values["messages"]]
-    return kept
-
-
-def _made_full(connection: Any) -> int:
-    before: int = connection.execute("PRAGMA synchronous").fetchone()[0]
-    connection.execute("PRAGMA synchronous=FULL")
-    return before
-
-
-def _checkpoint(messages: list[Message], number: int) -> Any:
+def _checkpoint(messages: list[Message]) -> Any:
     from langgraph.checkpoint.base import empty_checkpoint
 
     checkpoint = empty_checkpoint()
     checkpoint["channel_values"] = {"messages": messages}
-    checkpoint["channel_versions"] = {"messages": number}
+    checkpoint["channel_versions"] = {"messages": len(messages)}
     return checkpoint
 
 
-def _metadata(number: int) -> Any:
-    return {"source": "loop", "step": number, "parents": {}}
+def _metadata(messages: list[Message]) -> Any:
+    return {"source": "loop", "step": len(messages), "parents": {}}
