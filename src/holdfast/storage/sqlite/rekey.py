@@ -43,8 +43,8 @@ def rotate(session: WriteSession) -> int:
     if keys.explicit_ring(session.settings.key) is not None:
         raise InvalidArgument(
             f"The key of {path} comes from {keys.ENVIRONMENT} or an argument, so Holdfast can't add to it",
-            hint="Take what `holdfast key show --secret` prints, append `,NUMBER:64-HEX-DIGITS` with the next number and"
-            " new digits (`python -c 'import secrets; print(secrets.token_hex(32))'`), and start every process with that.",
+            hint="Append `,NUMBER:64-HEX-DIGITS` to what `holdfast key show --secret` prints, with the next number and"
+            " new digits (`python -c 'import secrets; print(secrets.token_hex(32))'`), and give that to all processes.",
         )
     with session.turn.held():
         ring = keys.read_ring(keys.key_path(path))
