@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -42,7 +41,7 @@ def main() -> None:
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n", encoding="utf-8")
     if arguments.write:
-        command = " ".join(["python -m benchmarks", *sys.argv[1:]])
+        command = " ".join(["python -m benchmarks", *arguments.names, *(["--quick"] if options.quick else [])])
         arguments.write.write_text(page.markdown(results, options, command=command, load=load), encoding="utf-8")
 
 
