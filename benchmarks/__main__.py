@@ -51,7 +51,7 @@ def _asked_for() -> tuple[Options, argparse.Namespace]:
         description="Measure Holdfast beside other ways of doing the same. Times mean little; their ratios mean more.",
     )
     parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--quick", action="store_true", help="a minute or two, with less to go by")
+    parser.add_argument("--quick", action="store_true", help="a minute, with less to go by")
     parser.add_argument("--conversations", type=Path, help='conversations to keep, a line each: {"messages": […]}')
     parser.add_argument("--dir", type=Path, default=Path("build/bench"), help="where to work: on the disk to measure")
     parser.add_argument("--json", type=Path, help="also write what was found here")

@@ -22,7 +22,7 @@ _HEAD = """# Benchmarks
 
 Each table was measured in one run, on one disk, with the ways compared taking turns. Read the ratios: milliseconds are
 those of one machine and change with it. A target that was missed says so, and so does a table in which another way is
-better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes a few minutes.
+better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes a minute.
 """
 
 
