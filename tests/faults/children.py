@@ -55,7 +55,7 @@ def line(child: subprocess.Popen[str]) -> str:
     assert child.stdout is not None
     said = child.stdout.readline().strip()
     assert said, f"the child said nothing more and ended with {child.wait()}"
-    assert not said.startswith("Traceback"), child.communicate()[0]
+    assert not said.startswith("Traceback"), "".join(rest(child))
     return said
 
 
@@ -67,6 +67,14 @@ def tell(child: subprocess.Popen[str], word: str = "go") -> None:
 
 def ended(child: subprocess.Popen[str]) -> list[str]:
     """Everything that the child said until it ended by itself."""
-    said, _ = child.communicate(timeout=15)
+    said = [line.rstrip("\n") for line in rest(child)]
     assert child.returncode == 0, said
-    return said.splitlines()
+    return said
+
+
+def rest(child: subprocess.Popen[str]) -> list[str]:
+    """What the child still says until it ends. (`communicate` would lose what `line` has read ahead.)"""
+    assert child.stdout is not None
+    said = child.stdout.read()
+    child.wait(timeout=15)
+    return [line for line in said.splitlines(keepends=True) if line.endswith("\n")]

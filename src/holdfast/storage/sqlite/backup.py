@@ -159,6 +159,7 @@ def _copy(source: Any, copy: Path, progress: Progress | None) -> None:
 def _check_copy(copy: Path, ring: Ring | None) -> int:
     """A backup that can't be read is none: it is opened, checked and asked for its last commit number."""
     with closing(opening.connect_read_only(copy, vfs=None)) as db:
+        opening.check_tables(db, copy)
         store_id = check_keys(db, ring, copy)
         [(found,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
         if found != "ok":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import apsw
 
-from holdfast.errors import Unopenable
-from holdfast.storage.sqlite.schema import APPLICATION_ID, FORMAT
+from holdfast.errors import Corrupt, Unopenable
+from holdfast.storage.sqlite.schema import APPLICATION_ID, FORMAT, SCHEMA
 
 _MAGIC: Final = b"SQLite format 3\0"
 _NETWORK: Final = frozenset(
@@ -130,6 +131,25 @@ def log_waits(path: Path) -> bool:
         return path.with_name(path.name + "-wal").stat().st_size > 0
     except FileNotFoundError:
         return False
+
+
+def check_tables(db: apsw.Connection, path: Path) -> None:
+    """Refuses tables that are not ours: a damaged definition changes what is found, and a trigger what is written."""
+    if set(db.execute(_TABLES)) != _our_tables():
+        raise Corrupt(f"The tables of {path} are not those of a Holdfast store", path=str(path))
+
+
+_TABLES: Final = "SELECT type, name, tbl_name, CAST(sql AS BLOB) FROM sqlite_schema"
+
+
+@cache
+def _our_tables() -> frozenset[tuple[object, ...]]:
+    db = apsw.Connection(":memory:")
+    try:
+        db.execute(SCHEMA)
+        return frozenset(db.execute(_TABLES))
+    finally:
+        db.close()
 
 
 def keep_log(db: apsw.Connection) -> None:

@@ -118,6 +118,7 @@ class ReadSide:
         else:
             db = opening.connect_reader(path, vfs=self.settings.vfs)
         try:
+            opening.check_tables(db, path)
             ring = find_ring(db, path, self.settings.key)
             return db, Cells(ring or Ring({}), check_keys(db, ring, path))
         except BaseException:

@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
+
 from holdfast.errors import InvalidArgument, KeyMissing, StorageFailed
 from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
@@ -87,9 +89,10 @@ def _in_use(path: Path) -> StorageFailed:
     )
 
 
-def _reset(db: Database, settings: Settings, progress: Progress | None) -> dict[str, Any]:
+def _reset(db: apsw.Connection, settings: Settings, progress: Progress | None) -> dict[str, Any]:
     path = settings.path
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    opening.check_tables(db, path)
     store_id = store_id_of(db, path)
     explicit = keys.explicit_ring(settings.key)
     ring = explicit or _new_ring(db)

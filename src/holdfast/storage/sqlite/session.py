@@ -75,6 +75,7 @@ class WriteSession:
                 log.warning("%s is empty although it has a key: a new store is made", self.settings.path)
             create(db, ring or keys.new_ring(keys.key_path(self.settings.path)))
             ring = find_ring(db, self.settings.path, self.settings.key)
+        opening.check_tables(db, self.settings.path)
         store_id = check_keys(db, ring, self.settings.path)
         if not ring:
             raise KeyMissing(f"The key of {self.settings.path} is missing", path=str(self.settings.path))
