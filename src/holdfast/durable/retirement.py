@@ -90,8 +90,9 @@ class Retirement:
         beyond = await self.store.list(window)
         if not beyond:
             return []
-        for agent_id in unlooked.agents:
-            own = await self.store.list(Query(user_id=user_id, agent_id=agent_id, kinds=LIMITED, limit=_AT_ONCE))
+        alone = unlooked.agents == {draft.agent_id} == {one.agent_id for one in beyond}
+        for agent_id in () if alone else unlooked.agents:  # alone, the window has seen all that the agent set free
+            own = await self.store.list(Query(user_id=user_id, agent_id=agent_id, kinds=LIMITED, limit=unlooked.saves))
             beyond += [one for one in own if one.commit_number < beyond[0].commit_number]
         newest = await self._newest({checkpoint.agent_id for checkpoint in beyond} - {draft.agent_id})
         return beyond_limit({one.id: one for one in beyond}.values(), newest, reason)

@@ -154,6 +154,7 @@ class Saver:
             agent_type=checkpoint.agent_type,
             checkpoint=checkpoint,
             image=draft.image,
+            id_is_new=True,
             continue_newest=parent is None,
             epoch=None if held is None else held.epoch,
             hold=purpose.hold or held is not None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
@@ -61,7 +61,13 @@ class Checkpoint:
     deleted: bool = False  # True in `ancestors`: the position is known, the content was erased
 
     def evolve(self, **changes: Any) -> Self:
-        return replace(self, **changes)
+        """A copy with these changes. Every save makes some, so it does without `replace`, which looks at each field."""
+        if unknown := changes.keys() - self.__dict__.keys():
+            raise TypeError(f"A checkpoint has no field {', '.join(sorted(unknown))}")
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__.update(changes)
+        return copy
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, exact: `Checkpoint.from_dict(checkpoint.to_dict()) == checkpoint`."""

@@ -65,6 +65,11 @@ def unpack_head(data: bytes, **known: Any) -> Checkpoint:
 
 def detached(checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint without its state, sharing nothing that somebody could change."""
+    if not (checkpoint.collected_fields or checkpoint.required_fields or checkpoint.metadata):
+        return checkpoint.evolve(
+            agent_type=str(checkpoint.agent_type), status=str(checkpoint.status), kind=str(checkpoint.kind),
+            collected_fields={}, required_fields=[], metadata={}, state=None,
+        )  # fmt: skip
     return unpack_head(
         pack_head(checkpoint),
         id=checkpoint.id,

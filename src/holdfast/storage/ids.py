@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import threading
 import time
 from base64 import b32encode
 from functools import lru_cache
@@ -19,8 +21,33 @@ def new_id(prefix: str = "chk") -> str:
 
     Nothing relies on the time in it: order is the store's number.
     """
-    number = (time.time_ns() // 1_000_000 & (1 << 48) - 1) << 80 | secrets.randbits(80)
-    return id_text(prefix, number.to_bytes(16, "big"))
+    moment = time.time_ns() // 1_000_000 & (1 << 48) - 1
+    return id_text(prefix, moment.to_bytes(6, "big") + _chance())
+
+
+_POOL_BYTES = 1024
+_pool = bytearray()
+_pool_lock = threading.Lock()
+
+
+def _chance() -> bytes:
+    """Ten random bytes. Asking the system for each id would give the other threads a turn at every save."""
+    with _pool_lock:
+        if len(_pool) < 10:
+            _pool.extend(secrets.token_bytes(_POOL_BYTES))
+        chance = bytes(_pool[-10:])
+        del _pool[-10:]
+    return chance
+
+
+def _after_fork() -> None:
+    """A child must not make the ids that its parent makes."""
+    global _pool_lock  # noqa: PLW0603 - a thread of the parent's may hold it
+    _pool_lock = threading.Lock()
+    _pool.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def id_text(prefix: str, raw: bytes) -> str:

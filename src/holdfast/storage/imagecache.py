@@ -31,7 +31,7 @@ class ImageCache:
         self.drop(key)
         self._images[key] = image
         self._bytes += image.size + _OVERHEAD_BYTES
-        while self._bytes > self._bytes_max and len(self._images) > 1:
+        while self._bytes > self._bytes_max and len(self._images) > (1 if self._bytes_max else 0):
             _, old = self._images.popitem(last=False)
             self._bytes -= old.size + _OVERHEAD_BYTES
 

@@ -76,6 +76,7 @@ class Change:
     records: tuple[Record, ...] = ()
     checkpoint: Checkpoint | None = None  # state=None: its content is `image`
     image: Image | None = None
+    id_is_new: bool = False  # made just now by `new_id`: no store need look whether it has it
     continue_newest: bool = False  # the parent is the agent's newest checkpoint, whichever that is
     fork_of: str | None = None  # the checkpoint that a new agent's past ends with
     delete: tuple[str, ...] = ()  # ids that are gone already are passed over

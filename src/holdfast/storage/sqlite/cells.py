@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from holdfast.errors import Corrupt
 from holdfast.history import codec
@@ -23,8 +22,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgentRow:
+class AgentRow(NamedTuple):
     """An agent's row: its head, and where its chains of records and states end."""
 
     number: int
@@ -40,11 +38,10 @@ class AgentRow:
     erased: bool = False
 
     def evolve(self, **changes: Any) -> Self:
-        return replace(self, **changes)
+        return self._replace(**changes)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoreRow:
+class StoreRow(NamedTuple):
     """Agent 0's row: where the store as a whole ends."""
 
     chain: bytes
@@ -54,7 +51,7 @@ class StoreRow:
     pending: int = 0  # the sum over the list of what is pending
 
     def evolve(self, **changes: Any) -> Self:
-        return replace(self, **changes)
+        return self._replace(**changes)
 
 
 class Cells:

@@ -185,7 +185,12 @@ class Ledger:
         if change.checkpoint is None or change.image is None:
             return b""
         id_ = change.checkpoint.id
-        if id_ not in deleted and (there := self.rows.key(id_)) is not None and self.rows.is_live(there):
+        if (
+            not change.id_is_new
+            and id_ not in deleted
+            and (there := self.rows.key(id_)) is not None
+            and self.rows.is_live(there)
+        ):
             raise DuplicateId(f"There is a checkpoint {id_} already", checkpoint_id=id_, agent_id=change.agent_id)
         newest = key_of(row.number, row.state_seq) if row.state_seq else None
         if change.fork_of is not None:
@@ -297,7 +302,8 @@ class Ledger:
                 self.cells.pack_bytes(b"state", key, None, content.state),
             ),
         )
-        self.db.execute("REPLACE INTO ids (id, key) VALUES (?, ?)", (stored_id(checkpoint.id), key))
+        verb = "INSERT" if plan.change.id_is_new else "REPLACE"
+        self.db.execute(f"{verb} INTO ids (id, key) VALUES (?, ?)", (stored_id(checkpoint.id), key))
         if checkpoint.group_id is not None:
             self.db.execute("INSERT INTO groups (id, key) VALUES (?, ?)", (stored_id(checkpoint.group_id), key))
         if plan.change.fork_of is not None:

@@ -13,6 +13,7 @@ from holdfast.history.image import Image
 from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record
 from holdfast.storage.heads import digest_of, unpack_head
 from holdfast.storage.ids import stored_id
+from holdfast.storage.imagecache import ImageCache
 from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.inbox import Inbox
@@ -36,6 +37,7 @@ class Reader:
         self.cells = cells
         self.alive = alive
         self.rows = Rows(db, cells)
+        self.ends = ImageCache()
         self.counted: dict[
             tuple[str, str | None, str | None], int
         ] = {}  # scope → the commit at which its count was right
@@ -62,7 +64,7 @@ class Reader:
         if checkpoint.deleted:
             return None
         try:
-            image = States(self.db, self.cells).load(key_of(row.number, checkpoint.position))
+            image = States(self.db, self.cells, ends=self.ends).load(key_of(row.number, checkpoint.position))
         except (Corrupt, KeyError) as error:
             raise _damaged(checkpoint, str(error)) from error
         if digest_of(checkpoint, image) != record.digest:

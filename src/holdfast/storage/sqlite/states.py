@@ -25,6 +25,7 @@ SEGMENT_BYTES: Final = 1 << 20  # of deltas: whoever reads one state of a segmen
 
 _SEGMENT_COLUMNS: Final = "key, base, dead, body"
 _KEYFRAME_BYTES_MIN: Final = 4096
+_DEAD_MIN: Final = 16  # a segment that empties is rewritten twice on the way, not each time that it is half as full
 
 
 class Segment:
@@ -60,10 +61,12 @@ class _Part:
 class States:
     """Reads and writes states through one connection; whoever calls holds the transaction."""
 
-    def __init__(self, db: Database, cells: Cells) -> None:
+    def __init__(self, db: Database, cells: Cells, *, ends: ImageCache | None = None) -> None:
+        """`ends` remembers the last states of segments, for whoever loads many; what a key holds never changes."""
         self.db = db
         self.cells = cells
         self.newest = ImageCache()  # what the next delta builds on
+        self.ends = ends if ends is not None else ImageCache(0)
 
     # --- reading
 
@@ -100,7 +103,7 @@ class States:
         chain: list[Segment] = []
         image: Image | None = None
         while key is not None:
-            image = self.newest.get(key)
+            image = self.newest.get(key) or self.ends.get(key)
             if image is not None:
                 break
             segment = self.segment_of(key)
@@ -111,6 +114,7 @@ class States:
             key = segment.base
         for segment in reversed(chain):
             image = delta.unseal(segment.body, len(segment.seqs) - 1, image)
+            self.ends.put(segment.key, image)
         return image
 
     def _load_open(self, key: int) -> Image:
@@ -201,8 +205,8 @@ class States:
         self.db.execute("DELETE FROM checkpoints WHERE key = ?", (key,))
         row = self.db.execute(
             "UPDATE segments SET dead = dead + 1 WHERE key = (SELECT min(key) FROM segments WHERE key >= ?)"
-            " RETURNING dead * 2 >= versions",
-            (key,),
+            " RETURNING dead = versions OR (dead * 2 >= versions AND dead >= ?)",
+            (key, _DEAD_MIN),
         ).fetchall()
         return bool(row and row[0][0])
 
