@@ -20,6 +20,8 @@ _PACKAGES = ("apsw", "ormsgpack", "backports.zstd", "langgraph", "langgraph-chec
 
 _HEAD = """# Benchmarks
 
+After reading this page you know what Holdfast's speed and size are beside other ways, and how to measure them yourself.
+
 Each table was measured in one run, on one disk, with the ways compared taking turns. Read the ratios: milliseconds are
 those of one machine and change with it. A target that was missed says so, and so does a table in which another way is
 better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes a minute.
