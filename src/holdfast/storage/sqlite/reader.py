@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,9 @@ from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.inbox import Inbox
 from holdfast.storage.sqlite.pendinglist import pending_rows
 from holdfast.storage.sqlite.rows import Rows
-from holdfast.storage.sqlite.schema import LISTING_SUM, agent_of, key_of, seq_of, span
+from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
 from holdfast.storage.sqlite.states import States
+from holdfast.storage.sqlite.tally import Scope, Tally
 
 if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import AgentRow, Cells
@@ -38,9 +38,8 @@ class Reader:
         self.alive = alive
         self.rows = Rows(db, cells)
         self.ends = ImageCache()
-        self.counted: dict[
-            tuple[str, str | None, str | None], int
-        ] = {}  # scope → the commit at which its count was right
+        self.tally = Tally(db, self.rows)
+        self._heads_right_at: int | None = None  # the commit at which no agent was missing
 
     # --- histories
 
@@ -137,9 +136,9 @@ class Reader:
     def _check_heads(self) -> None:
         """Makes sure that no agent or user hides behind a damaged name, once for each state of the store."""
         now = self.rows.store().commit_number
-        if self.counted.get(("heads", None, None)) != now:
+        if self._heads_right_at != now:
             self.rows.every_agent()
-            self.counted["heads", None, None] = now
+            self._heads_right_at = now
 
     def agents(self, user_id: str | None) -> list[AgentInfo]:
         if user_id is None:
@@ -234,7 +233,7 @@ class Reader:
         scope = self._scope(query)
         if scope is None:
             return []
-        self._check_count(query, scope, order)
+        self.tally.check(query, scope, order)
         found = self.db.execute(
             f"SELECT {_COLUMNS} FROM checkpoints c WHERE {scope.where} AND c.head IS NOT NULL{among}"
             f" ORDER BY {scope.by} {order}, c.key {order} LIMIT ? OFFSET ?",
@@ -242,21 +241,21 @@ class Reader:
         ).fetchall()
         return [*self._authentic(found)]
 
-    def _scope(self, query: Query) -> _Scope | None:
+    def _scope(self, query: Query) -> Scope | None:
         """The part of the store that is asked about; None when there is nothing in it."""
         if query.agent_id is not None:
             row = self._agent(query.agent_id)
             if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
                 return None
-            return _Scope("c.key BETWEEN ? AND ?", span(row.number), "c.key", [row])
+            return Scope("c.key BETWEEN ? AND ?", span(row.number), "c.key", [row])
         if query.user_id is None:
-            return _Scope("1", (), "c.commit_number", None)
+            return Scope("1", (), "c.commit_number", None)
         users = self.rows.users(query.user_id)
         if not users:
             self._check_heads()
             return None
         self.rows.check_names()
-        return _Scope("c.user = ?", (users[0],), "c.commit_number", None)
+        return Scope("c.user = ?", (users[0],), "c.commit_number", None)
 
     def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterator[Checkpoint]:
         owners: dict[int, AgentRow] = {}
@@ -265,46 +264,6 @@ class Reader:
             row = owners.get(number) or owners.setdefault(number, self.rows.agent_numbered(number))
             record, commit_number = self.rows.saved(row, seq_of(item[0]))
             yield self.listed(row, item, record, commit_number)
-
-    def _check_count(self, query: Query, scope: _Scope, order: str) -> None:
-        """Holds the index against the authenticated counts, once for each state of the store.
-
-        It counts in the order in which the listing reads, because an entry that is damaged can end one and not the
-        other. Counting a million entries takes longer than listing fifty, so what was right is counted again only
-        after another commit.
-        """
-        now = self.rows.store().commit_number
-        which = (order, query.user_id, query.agent_id)
-        if self.counted.get(which) == now:
-            return
-        rows = [*self.rows.agents(query.user_id)] if scope.rows is None else scope.rows
-        expected = (sum([row.head.live for row in rows]), sum([row.listing for row in rows]))
-        # The limit keeps SQLite from leaving the order out, which it would not need for a count.
-        ordered = f" ORDER BY {scope.by} {order} LIMIT -1" if scope.bounds else ""
-        [found] = self.db.execute(
-            f"SELECT count(*), {LISTING_SUM} FROM (SELECT c.key, c.commit_number, c.kind FROM checkpoints c"
-            f" WHERE {scope.where} AND c.head IS NOT NULL{ordered})",
-            scope.bounds,
-        ).fetchall()
-        if found != expected:
-            whose = query.agent_id or query.user_id or "the store"
-            what = "other" if found[0] == expected[0] else found[0]
-            raise Corrupt(
-                f"The listing of {whose} has {what} checkpoints, but there must be {expected[0]}",
-                user_id=query.user_id,
-                agent_id=query.agent_id,
-            )
-        self.counted[which] = now
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """A part of the store as SQL, with the agents that are in it where they are known already."""
-
-    where: str
-    bounds: tuple[int, ...]
-    by: str  # what it is ordered by, before the key
-    rows: Sequence[AgentRow] | None
 
 
 def _lost_message(agent_id: str, number: int) -> Corrupt:

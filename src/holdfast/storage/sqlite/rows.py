@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
 from holdfast.history.records import CheckpointSaved, Record
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.database import Database
 
 _SUM = 1 << 8 * MAC_BYTES
+_AGENTS_READ_MAX: Final = 4096
+
+_Stored = tuple[int, int, str, str | None, bytes]  # an agent's row as SQLite has it
 
 # A join that finds the same takes SQLite several times as long, and every commit reads an agent.
 _AGENT = "SELECT number, user, id, (SELECT u.id FROM users u WHERE u.number = agents.user), head FROM agents"
@@ -31,6 +34,7 @@ class Rows:
         self.cells = cells
         self._names_checked = False
         self._shares: dict[int, int] = {}  # what the rows just read add to the sum of heads
+        self._agents_read: dict[int, tuple[_Stored, AgentRow]] = {}
 
     # --- the store and its agents
 
@@ -60,12 +64,19 @@ class Rows:
         for row in self.db.execute(f"{_AGENT} WHERE number > 0{of_user} ORDER BY number", arguments).fetchall():
             yield self._opened(row)
 
-    def _opened(self, row: tuple[int, int, str, str | None, bytes]) -> AgentRow:
+    def _opened(self, row: _Stored) -> AgentRow:
         number, user, agent_id, user_id, cell = row
+        before = self._agents_read.get(number)
+        if before is not None and before[0] == row:  # the very bytes that were authenticated before
+            self._shares[number] = self.cells.share_of_heads(cell)
+            return before[1]
         if user_id is None:
             raise Corrupt(f"The user of agent {untext(agent_id)} is missing", agent_id=untext(agent_id))
         opened = self.cells.unpack_agent(number, user, untext(agent_id), untext(user_id), cell)
         self._shares[number] = self.cells.share_of_heads(cell)
+        if len(self._agents_read) >= _AGENTS_READ_MAX:
+            self._agents_read.clear()
+        self._agents_read[number] = row, opened
         return opened
 
     def check_names(self) -> None:
