@@ -21,7 +21,7 @@ from holdfast.history.splice import NOTHING, apply, compare, joined
 from holdfast.history.varint import Reader, write_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from holdfast.history.image import Chunk, Image
 
@@ -37,21 +37,26 @@ _PACKING = 0x03
 _RAW, _ALONE, _IN_CONTEXT = 0, 1, 2
 
 _TRIFLE_BYTES = 32  # less than this is not worth a try
+_LITTLE_BYTES = 2 * 1024
 _SMALL_BYTES = 16 * 1024
 _CONTEXT_BYTES = 8 * 1024
 _LARGE_CONTEXT_BYTES = 128 * 1024
 _PLANS_BYTES_MAX = 8 * 1024 * 1024  # plans grow a lot when they are read, so no few bytes may turn into more of them
 
 
-def encode(image: Image, base: Image | None) -> bytes:
+def encode(image: Image, base: Image | None, packer: zstd.Packer | None = None) -> bytes:
     """The bytes from which `decode` makes `image` again, given the same base.
 
-    Raises TooLarge for an image that no decoder would make again.
+    With a packer, what merely appends a little is compressed alone, in a quarter of the time; a sealed segment will
+    compress it with its context. Raises TooLarge for an image that no decoder would make again.
     """
     _decodable(image.size, "A state")
     plan, pieces = compare(image, base or NOTHING)
     added = b"".join(pieces)
-    packing, packed = _pack(added, _context(plan, base or NOTHING), level=1)
+    if packer is not None and _appends_little(plan):
+        packing, packed = _pack_with(packer.pack, added, _ALONE)
+    else:
+        packing, packed = _pack(added, _context(plan, base or NOTHING), level=1)
     out = bytearray([_DELTA | packing | (_NEEDS_BASE if base else 0)])
     write_number(len(added), out)
     write(plan, out)
@@ -230,10 +235,22 @@ def _decodable(size: int, what: str) -> None:
 
 def _pack(added: bytes, context: bytes, *, level: int) -> tuple[int, bytes]:
     """How the bytes are packed best, and the result."""
+    return _pack_with(
+        lambda data: zstd.compress(data, prefix=context, level=level), added, _IN_CONTEXT if context else _ALONE
+    )
+
+
+def _appends_little(plan: Plan) -> bool:
+    """Whether next to nothing is replaced: what came before would tell a compressor little then."""
+    added = sum([edit.added for edit in plan.edits()])
+    return added <= _LITTLE_BYTES and sum([edit.removed for edit in plan.edits()]) <= _TRIFLE_BYTES
+
+
+def _pack_with(pack: Callable[[bytes], bytes], added: bytes, packing: int) -> tuple[int, bytes]:
     if len(added) >= _TRIFLE_BYTES:
-        packed = zstd.compress(added, prefix=context, level=level)
+        packed = pack(added)
         if len(packed) < len(added):
-            return (_IN_CONTEXT if context else _ALONE), packed
+            return packing, packed
     return _RAW, added
 
 

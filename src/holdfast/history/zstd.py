@@ -39,6 +39,17 @@ def compress(data: bytes, *, prefix: bytes = b"", level: int = 1) -> bytes:
     return zstd.compress(data, options=options, zstd_dict=dictionary)[4:]
 
 
+class Packer:
+    """Compresses many small pieces alone, on one thread: making zstd's workspace costs more than to compress them."""
+
+    def __init__(self) -> None:
+        self._compressor = zstd.ZstdCompressor(1)
+
+    def pack(self, data: bytes) -> bytes:
+        """What `compress` makes of the same bytes at level 1, without a prefix."""
+        return self._compressor.compress(data, self._compressor.FLUSH_FRAME)[4:]
+
+
 def decompress(frame: bytes, *, size: int, prefix: bytes = b"") -> bytes:
     """The `size` bytes that `compress` made into `frame`; never more memory than the window and those.
 

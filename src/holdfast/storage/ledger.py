@@ -199,8 +199,10 @@ class Ledger:
             return b""
         if change.image is None:
             raise InvalidArgument(f"Checkpoint {checkpoint.id} comes without its image", checkpoint_id=checkpoint.id)
-        there = self.live.get(checkpoint.id)
-        if there is not None and (there.agent_id != change.agent_id or there.id not in change.delete):
+        there = self.kept(checkpoint.id)
+        if there is not None and (
+            there.agent_id != change.agent_id or (there.head is not None and there.id not in change.delete)
+        ):
             raise _duplicate(checkpoint.id)
         return digest_of(checkpoint, change.image)
 

@@ -113,24 +113,24 @@ def records_of(
     `deleted` are the ids of `change.delete` that really are there to delete.
     """
     records: list[Record] = [CheckpointDeleted(id=id_) for id_ in deleted]
-    if change.checkpoint is not None:
-        parent = parent_of(change, head)
-        if parent is not None and parent != head.tip_id:
-            place = place_of(parent)
-            if place is not None and place.agent_id == change.agent_id and place.seq > head.floor:
-                records.append(Rewind(to=place.seq))
+    parent = parent_of(change, head)
+    if parent is not None and parent != head.tip_id:
+        place = place_of(parent)
+        if place is not None and place.agent_id == change.agent_id and place.seq > head.floor:
+            records.append(Rewind(to=place.seq))
     records.extend(change.records)
+    records = [record.evolve(seq=head.seq + offset) for offset, record in enumerate(records, start=1)]
     if change.checkpoint is not None:
-        records.append(
-            CheckpointSaved(
-                id=change.checkpoint.id,
-                kind=str(change.checkpoint.kind),
-                parent=parent_of(change, head),
-                digest=digest,
-                forked_from=_forked_from(change, place_of),
-            )
+        saved = CheckpointSaved(
+            seq=head.seq + len(records) + 1,
+            id=change.checkpoint.id,
+            kind=str(change.checkpoint.kind),
+            parent=parent,
+            digest=digest,
+            forked_from=_forked_from(change, place_of),
         )
-    return [record.evolve(seq=head.seq + offset) for offset, record in enumerate(records, start=1)]
+        records.append(saved)
+    return records
 
 
 def received_again(messages: Iterable[tuple[int, str, int]], again: ReceiveAgain) -> list[int]:

@@ -176,6 +176,19 @@ class OwnershipClaims:
         assert found[1].decode() == {"kept": True}
         assert [info.agent_id for info in await storage.agents()] == ["agent"]
 
+    async def test_a_deleted_checkpoints_id_stays_its_agents(self, storage: FullStore) -> None:
+        taken = await save(storage)
+        await commit(storage, delete=(taken.id,))
+        with pytest.raises(DuplicateId):
+            await storage.commit(saving("other", id=taken.id))
+        again = await continued(storage, id=taken.id, state={"again": True})
+        found = await storage.fetch(again.id)
+        assert found is not None
+        assert found[1].decode() == {"again": True}
+        await commit(storage, erase=True)
+        assert await storage.position(taken.id) is None
+        assert (await save(storage, "other", id=taken.id)).agent_id == "other"
+
     async def test_a_commit_changes_an_agent_once(self, storage: FullStore) -> None:
         with pytest.raises(InvalidArgument):
             await storage.commit(saving(), saving())

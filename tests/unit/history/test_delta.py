@@ -344,3 +344,15 @@ def test_what_was_written_once_is_readable_for_ever():
     assert second.digest.hex() == "ee1f56112ca26d63c72c62877ce371f5"
     assert (Image.of(FIRST), Image.of(SECOND)) == (first, second)
     assert delta.unseal_all(SEGMENT, None) == [first, None, second]
+
+
+def test_a_packer_packs_a_small_append_alone_and_everything_else_as_without_one(talk):
+    packer = zstd.Packer()
+    for base, image in pairwise(talk[200:210]):
+        data = delta.encode(image, base, packer)
+        assert delta.decode(data, base) == image
+        assert len(data) < len(delta.encode(image, None, packer))
+        assert data != delta.encode(image, base)
+    large = Image.of({"messages": messages(200), "note": "x" * 5000}, talk[199])
+    for image, base in ((talk[399], None), (talk[399], talk[200]), (talk[100], talk[200]), (large, talk[199])):
+        assert delta.encode(image, base, packer) == delta.encode(image, base)

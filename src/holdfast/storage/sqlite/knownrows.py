@@ -30,6 +30,7 @@ class KnownRows(Rows):
         self._version: int | None = None  # in a transaction, from its first read on
         self._before: tuple[int, int] | None = None
         self._inside = False
+        self._unwritten = False  # whether the store's row has yet to be written
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
@@ -44,7 +45,7 @@ class KnownRows(Rows):
 
     def _begin(self) -> None:
         self._before, self._right_at = self._right_at, None
-        self._version, self._inside = None, True
+        self._version, self._inside, self._unwritten = None, True, False
 
     def _recall(self) -> None:
         """Forgets what may not be so any more, at the first read of a transaction."""
@@ -63,8 +64,18 @@ class KnownRows(Rows):
         return self._store
 
     def put_store(self, store: StoreRow) -> None:
-        super().put_store(store)
+        """Inside `remembering` it is written by `settle`, once for all the commits of a transaction."""
         self._store = store
+        if self._inside:
+            self._unwritten = True
+        else:
+            super().put_store(store)
+
+    def settle(self) -> None:
+        """Writes what the commits of this transaction left the store's row at. To be called before it is committed."""
+        if self._unwritten and self._store is not None:
+            super().put_store(self._store)
+        self._unwritten = False
 
     def agent(self, agent_id: str) -> AgentRow | None:
         if not self._inside:

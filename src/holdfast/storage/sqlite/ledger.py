@@ -185,12 +185,7 @@ class Ledger:
         if change.checkpoint is None or change.image is None:
             return b""
         id_ = change.checkpoint.id
-        if (
-            not change.id_is_new
-            and id_ not in deleted
-            and (there := self.rows.key(id_)) is not None
-            and self.rows.is_live(there)
-        ):
+        if not change.id_is_new and id_ not in deleted and self._is_taken(id_, row.number):
             raise DuplicateId(f"There is a checkpoint {id_} already", checkpoint_id=id_, agent_id=change.agent_id)
         newest = key_of(row.number, row.state_seq) if row.state_seq else None
         if change.fork_of is not None:
@@ -204,6 +199,11 @@ class Ledger:
         )
         plan.content = Content(checkpoint, change.image, self.states.encode(newest, change.image))
         return digest_of(change.checkpoint, change.image)
+
+    def _is_taken(self, id_: str, number: int) -> bool:
+        """Whether a checkpoint has this id: a live one, or the position that a deleted one left in another agent."""
+        key = self.rows.key(id_)
+        return key is not None and (agent_of(key) != number or self.rows.is_live(key))
 
     # --- write
 

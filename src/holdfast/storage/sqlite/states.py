@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
-from holdfast.history import codec, delta
+from holdfast.history import codec, delta, zstd
 from holdfast.storage.imagecache import ImageCache
 from holdfast.storage.sqlite.schema import agent_of, seq_of, span
 
@@ -67,6 +67,7 @@ class States:
         self.cells = cells
         self.newest = ImageCache()  # what the next delta builds on
         self.ends = ends if ends is not None else ImageCache(0)
+        self._packer = zstd.Packer()
 
     # --- reading
 
@@ -145,7 +146,7 @@ class States:
 
     def encode(self, newest_key: int | None, image: Image) -> bytes:
         """The delta of a new state on the agent's newest one (or on a fork's base)."""
-        return delta.encode(image, self._base_image(newest_key))
+        return delta.encode(image, self._base_image(newest_key), self._packer)
 
     def _base_image(self, newest_key: int | None) -> Image | None:
         if newest_key is None:

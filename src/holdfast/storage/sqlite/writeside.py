@@ -122,6 +122,7 @@ class WriteSide:
             with session.turn.held(), ledger.rows.remembering(), transaction(db):
                 for job in jobs:
                     _run_one(ledger, db, job)
+                ledger.rows.settle()
         except apsw.Error as error:
             told = failures.translated(error, str(self.settings.path))
             self._failed(session, error, told, holds)
