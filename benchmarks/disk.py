@@ -12,8 +12,8 @@ import apsw
 class RawCommits:
     """A bare SQLite database whose every insert is a commit: WAL, synchronous=FULL, nothing else."""
 
-    def __init__(self, path: Path) -> None:
-        self.db = apsw.Connection(str(path))
+    def __init__(self, path: Path, *, vfs: str | None = None) -> None:
+        self.db = apsw.Connection(str(path), vfs=vfs)
         self.db.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
         self.db.execute("CREATE TABLE IF NOT EXISTS raw (number INTEGER PRIMARY KEY, body BLOB NOT NULL)")
 

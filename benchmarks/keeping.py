@@ -12,9 +12,9 @@ from benchmarks.words import Message
 from holdfast import CheckpointManager, SQLiteCheckpointStorage
 
 
-def manager_at(path: Path) -> CheckpointManager:
+def manager_at(path: Path, *, vfs: str | None = None) -> CheckpointManager:
     """A manager on a store that keeps everything: the default of 100 checkpoints per user would retire the rest."""
-    manager = CheckpointManager(SQLiteCheckpointStorage(path, max_checkpoints_per_user=None))
+    manager = CheckpointManager(SQLiteCheckpointStorage(path, max_checkpoints_per_user=None, vfs=vfs))
     manager.register(Talker)
     return manager
 

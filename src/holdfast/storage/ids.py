@@ -6,12 +6,10 @@ import os
 import secrets
 import threading
 import time
-from base64 import b32encode
 from functools import lru_cache
 
 _OURS = b"0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing to misread aloud, and it sorts as it counts
-_THEIRS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-_TO_OURS = bytes.maketrans(_THEIRS, _OURS)
+_PAIRS = [chr(first) + chr(second) for first in _OURS for second in _OURS]
 _DIGITS = b"0123456789abcdefghijklmnopqrstuv"  # how int() counts to 32
 _TO_DIGITS = bytes(_DIGITS[_OURS.index(byte)] if byte in _OURS else ord("!") for byte in range(256))
 
@@ -52,7 +50,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def id_text(prefix: str, raw: bytes) -> str:
     """Sixteen bytes as `prefix_` and 26 characters."""
-    return f"{prefix}_{b32encode(raw)[:26].translate(_TO_OURS).decode()}"
+    number = int.from_bytes(raw, "big") << 2  # 26 characters hold two bits more than 16 bytes
+    return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])}"
 
 
 def id_bytes(text: str, prefix: str = "chk") -> bytes | None:
@@ -63,7 +62,7 @@ def id_bytes(text: str, prefix: str = "chk") -> bytes | None:
         number = int(text[-26:].encode().translate(_TO_DIGITS), 32)
     except ValueError:
         return None
-    return None if number & 3 else (number >> 2).to_bytes(16, "big")  # 26 characters hold two bits more than 16 bytes
+    return None if number & 3 else (number >> 2).to_bytes(16, "big")
 
 
 @lru_cache(maxsize=4096)  # one save asks for its own id and its parent's several times

@@ -34,7 +34,7 @@ class Rows:
         self.cells = cells
         self._names_checked = False
         self._shares: dict[int, int] = {}  # what the rows just read add to the sum of heads
-        self._agents_read: dict[int, tuple[_Stored, AgentRow]] = {}
+        self._agents_read: dict[int, tuple[_Stored, AgentRow, int]] = {}  # with its share of the sum
 
     # --- the store and its agents
 
@@ -68,15 +68,15 @@ class Rows:
         number, user, agent_id, user_id, cell = row
         before = self._agents_read.get(number)
         if before is not None and before[0] == row:  # the very bytes that were authenticated before
-            self._shares[number] = self.cells.share_of_heads(cell)
+            self._shares[number] = before[2]
             return before[1]
         if user_id is None:
             raise Corrupt(f"The user of agent {untext(agent_id)} is missing", agent_id=untext(agent_id))
         opened = self.cells.unpack_agent(number, user, untext(agent_id), untext(user_id), cell)
-        self._shares[number] = self.cells.share_of_heads(cell)
+        share = self._shares[number] = self.cells.share_of_heads(cell)
         if len(self._agents_read) >= _AGENTS_READ_MAX:
             self._agents_read.clear()
-        self._agents_read[number] = row, opened
+        self._agents_read[number] = row, opened, share
         return opened
 
     def check_names(self) -> None:
