@@ -26,7 +26,7 @@ help: ## List what can be made
 		| while IFS="$$(printf '\t')" read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 demo: ## Show in a minute what Holdfast does: an agent is killed, goes on, is rewound and compared
-	$(ready) $(venv) build runtime
+	$(ready) $(venv) build python
 	@$(in_venv) -m holdfast demo
 
 test: ## Run every test (arguments: make test ARGS="-k replay")
