@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from holdfast.durable.past import Past
 from holdfast.errors import DuplicateId, InvalidImport
 from holdfast.history.fold import live_path
-from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record, Rewind, RlmToolCall
+from holdfast.history.records import (
+    CheckpointDeleted,
+    CheckpointSaved,
+    Record,
+    Rewind,
+    RlmComplete,
+    RlmToolCall,
+    snapshot_of,
+)
 from holdfast.history.wire import dumps_line, from_wire, loads_line, to_wire
 from holdfast.storage.ids import new_id
 from holdfast.storage.protocol import Change
@@ -76,7 +84,7 @@ async def import_lines(store: Store, records: Sequence[Record], *, agent_id: str
     return Imported(
         records=len(moved),
         checkpoints_left_out=sum(isinstance(record, CheckpointSaved | CheckpointDeleted) for record in records),
-        snapshots_left_out=sum(isinstance(record, RlmToolCall) and record.snapshot is not None for record in records),
+        snapshots_left_out=sum(snapshot_of(record) is not None for record in records),
     )
 
 
@@ -96,4 +104,4 @@ def _renumbered(records: Sequence[Record], *, first: int) -> list[Record]:
 def _without_snapshot(record: Record) -> Record:
     if isinstance(record, RlmToolCall):
         return record.evolve(snapshot=None, snapshot_seq=None)
-    return record
+    return record.evolve(snapshot=None) if isinstance(record, RlmComplete) else record

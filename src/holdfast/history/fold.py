@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.history.checkpoint import Kind
 from holdfast.history.records import (
@@ -80,6 +80,29 @@ def ends(record: Record) -> tuple[str, str] | None:
     if isinstance(record, CheckpointDeleted):
         return ("operation", record.id)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run on the live path: its name, and the positions of its rlm_start and rlm_complete."""
+
+    name: str
+    session: str | None
+    start: int
+    end: int | None = None
+
+
+def runs(records: Iterable[Record]) -> list[Run]:
+    """The runs that the live path begins, oldest first. What ends a name ends the one that was begun last."""
+    found: dict[int, Run] = {}
+    newest: dict[str, int] = {}  # by name: where it was begun last
+    for record in live_path(records):
+        if isinstance(record, RlmStart):
+            found[record.seq] = Run(record.tool_call_id, record.session, record.seq)
+            newest[record.tool_call_id] = record.seq
+        elif isinstance(record, RlmComplete) and (start := newest.pop(record.tool_call_id, None)) is not None:
+            found[start] = replace(found[start], end=record.seq)
+    return list(found.values())
 
 
 def pending(records: Iterable[Record]) -> list[Begun]:

@@ -118,6 +118,19 @@ class RlmComplete(Record):
     tool_call_count: int
     is_error: bool = False
     error: str | None = None
+    snapshot: bytes | None = None  # between two runs of one session
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RlmRestart(Record):
+    """A run was taken up again after the process that ran it had died; `attempt` counts from 1."""
+
+    type = "rlm_restart"
+    number = 12
+    internal = True
+    tool_call_id: str
+    attempt: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,6 +187,7 @@ RECORD_TYPES: dict[str, type[Record]] = {
         RlmToolCall,
         RlmToolResult,
         RlmComplete,
+        RlmRestart,
         CheckpointSaved,
         CheckpointDeleted,
         Rewind,
@@ -190,6 +204,11 @@ OWN_FIELDS: dict[str, tuple[str, ...]] = {
     for name, cls in RECORD_TYPES.items()
 }
 """The fields that are a record type's own, in their stored order: new ones go last, none is ever removed."""
+
+
+def snapshot_of(record: Record) -> bytes | None:
+    """The interpreter's bytes that this record comes with. Two types can have them."""
+    return record.snapshot if isinstance(record, RlmToolCall | RlmComplete) else None
 
 
 def to_row(record: Record) -> list[Any]:

@@ -26,6 +26,7 @@ from holdfast.storage.protocol import (
     Progress,
     Query,
     Report,
+    RunPlace,
     Store,
 )
 from holdfast.storage.rules import Head
@@ -110,8 +111,24 @@ class StorageAdapter:
             async for checkpoint in self._each(Query(user_id=user_id, agent_id=agent_id, kinds=(Kind.PRE_OPERATION,)))
         ]
 
-    async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
+    async def read(
+        self, agent_id: str, *, after: int = 0, limit: int | None = None, snapshots: bool = True
+    ) -> list[Record]:
         raise self._full_store("reading a history")
+
+    async def snapshot(self, agent_id: str, seq: int) -> bytes | None:
+        raise self._full_store("reading a snapshot")
+
+    async def runs(
+        self,
+        *,
+        agent_id: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        user_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunPlace]:
+        raise self._full_store("finding runs")
 
     async def group(self, group_id: str) -> list[str]:
         raise self._full_store("a group of checkpoints")

@@ -10,11 +10,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import Closed
-from holdfast.history import codec
+from holdfast.history import codec, fold
+from holdfast.history.records import snapshot_of
 from holdfast.storage.base import FullStorage
 from holdfast.storage.ids import new_id
 from holdfast.storage.ledger import Agent, Ledger
-from holdfast.storage.protocol import AgentInfo, Change, Committed, InboxMessage, Pending, Progress, Query, Report
+from holdfast.storage.protocol import (
+    AgentInfo,
+    Change,
+    Committed,
+    InboxMessage,
+    Pending,
+    Progress,
+    Query,
+    Report,
+    RunPlace,
+)
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
@@ -43,10 +54,17 @@ class InMemoryCheckpointStorage(FullStorage):
         with self._open() as ledger:
             return ledger.commit(changes, datetime.now(UTC))
 
-    async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
+    async def read(
+        self, agent_id: str, *, after: int = 0, limit: int | None = None, snapshots: bool = True
+    ) -> list[Record]:
         with self._open() as ledger:
             agent = ledger.agents.get(agent_id)
-            return [] if agent is None else list(islice(agent.history(after), limit))
+            records = [] if agent is None else list(islice(agent.history(after), limit))
+        return records if snapshots else [_unread(record) for record in records]
+
+    async def snapshot(self, agent_id: str, seq: int) -> bytes | None:
+        records = await self.read(agent_id, after=seq - 1, limit=1)
+        return snapshot_of(records[0]) if records and records[0].seq == seq else None
 
     async def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
         with self._open() as ledger:
@@ -91,6 +109,33 @@ class InMemoryCheckpointStorage(FullStorage):
                 for begun in agent.pending
                 if begun.what == what
             ]
+
+    async def runs(
+        self,
+        *,
+        agent_id: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        user_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunPlace]:
+        with self._open() as ledger:
+            found = (
+                RunPlace(
+                    name=run.name,
+                    agent_id=id_,
+                    user_id=agent.head.user_id,
+                    session=run.session,
+                    start=run.start,
+                    end=run.end,
+                    owner_alive=self._owner_alive(agent),
+                )
+                for id_, agent in reversed(ledger.agents.items())
+                if agent_id in (None, id_) and user_id in (None, agent.head.user_id)
+                for run in reversed(fold.runs(agent.history()))
+                if name in (None, run.name) and session in (None, run.session)
+            )
+            return list(islice(found, limit))
 
     async def send(self, agent_id: str, user_id: str, content: Any, *, sender: str) -> int:
         body = codec.encode(content, path="content")
@@ -172,3 +217,8 @@ class InMemoryCheckpointStorage(FullStorage):
             inbox_last=head.inbox_last,
             inbox_acknowledged=head.inbox_acknowledged,
         )
+
+
+def _unread(record: Record) -> Record:
+    """The record without its snapshot, but for whether there is one."""
+    return record if snapshot_of(record) is None else record.evolve(snapshot=b"")

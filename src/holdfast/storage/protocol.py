@@ -166,6 +166,19 @@ class Pending:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RunPlace:
+    """Where a run stands in its agent's history, on the live path."""
+
+    name: str  # its tool call id
+    agent_id: str
+    user_id: str
+    session: str | None
+    start: int  # the position of its rlm_start
+    end: int | None  # of its rlm_complete; None while it is pending, and for ever when its name was begun again
+    owner_alive: bool  # of the agent, as in Pending
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Damage:
     """One thing that failed its authentication."""
 
@@ -204,8 +217,31 @@ class Store(Protocol):
         Raises `OwnedElsewhere`, `StaleWriter`, `WrongOwner`, `DuplicateId`, `DiskFull`, `Poisoned`, `Corrupt`.
         """
 
-    async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
-        """The agent's own records in order, authenticated; [] for an unknown agent."""
+    async def read(
+        self, agent_id: str, *, after: int = 0, limit: int | None = None, snapshots: bool = True
+    ) -> list[Record]:
+        """The agent's own records in order, authenticated; [] for an unknown agent.
+
+        Without `snapshots` none is read: a record says b"" where one is kept, and None where none is.
+        """
+
+    async def snapshot(self, agent_id: str, seq: int) -> bytes | None:
+        """The snapshot that is kept with the record at this position, authenticated; None when none is."""
+
+    async def runs(
+        self,
+        *,
+        agent_id: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        user_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunPlace]:
+        """The runs on the live paths for which everything given holds, by an index. That there is none is certain, too.
+
+        An agent's newest comes first, and the agent that was new last comes before the others. A fork has its own
+        runs only. Of a name that was begun twice there are both, and an end belongs to the one that was begun last.
+        """
 
     async def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
         """A checkpoint (state=None) and its content, authenticated; None when unknown or deleted."""

@@ -12,7 +12,7 @@ from holdfast.history.records import (
     Rewind,
     RlmComplete,
     RlmStart,
-    RlmToolCall,
+    snapshot_of,
 )
 from holdfast.storage.authenticity import unkeyed_hash
 from holdfast.storage.heads import digest_of
@@ -101,8 +101,8 @@ class AgentCheck:
             self.live[record.id] = record.seq
         elif isinstance(record, CheckpointDeleted):
             self.live.pop(record.id, None)
-        elif isinstance(record, RlmToolCall) and record.snapshot is not None:
-            self.snapshots[record.seq] = record.snapshot
+        elif (hashed := snapshot_of(record)) is not None:
+            self.snapshots[record.seq] = hashed
         if isinstance(record, FOLDED):
             self.folded.append(light(record))
 
@@ -230,7 +230,6 @@ class AgentCheck:
 
     def _check_snapshots(self) -> None:
         """Snapshots are a cache: one that is gone is no damage, one that is wrong is."""
-        kept = self.reader.rows.snapshots()
         for (key,) in self.db.execute(
             "SELECT key FROM snapshots WHERE key BETWEEN ? AND ?", span(self.number)
         ).fetchall():
@@ -239,7 +238,7 @@ class AgentCheck:
                 if seq not in self.snapshots:
                     if not self.broken:
                         self._damage("snapshot", str(seq), "no record took it", seq)
-                elif unkeyed_hash(kept.load(key)) != self.snapshots[seq]:
+                elif unkeyed_hash(self.reader.snapshots.load(key)) != self.snapshots[seq]:
                     self._damage("snapshot", str(seq), "it is not the one that was taken there", seq)
 
     def _check_inbox(self) -> None:
@@ -263,5 +262,5 @@ def light(record: Record) -> Record:
     if isinstance(record, RlmStart):
         return record.evolve(code="", preamble="")
     if isinstance(record, RlmComplete):
-        return record.evolve(output=None, print_output="", error=None)
+        return record.evolve(output=None, print_output="", error=None, snapshot=None)
     return record if isinstance(record, FOLDED) else Record(seq=record.seq, at=record.at)

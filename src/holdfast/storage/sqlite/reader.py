@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt
+from holdfast.history import fold
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
-from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record
+from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record, snapshot_of
 from holdfast.storage.heads import digest_of, unpack_head
 from holdfast.storage.ids import stored_id
 from holdfast.storage.imagecache import ImageCache
-from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query
+from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query, RunPlace
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.inbox import Inbox
 from holdfast.storage.sqlite.pendinglist import pending_rows
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
+from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import States
 from holdfast.storage.sqlite.tally import Scope, Tally
 
@@ -37,21 +40,44 @@ class Reader:
         self.cells = cells
         self.alive = alive
         self.rows = Rows(db, cells)
+        self.snapshots = Snapshots(db, cells)
         self.ends = ImageCache()
         self.tally = Tally(db, self.rows)
         self._heads_right_at: int | None = None  # the commit at which no agent was missing
 
     # --- histories
 
-    def read(self, agent_id: str, after: int, limit: int | None) -> list[Record]:
+    def read(self, agent_id: str, after: int, limit: int | None, *, snapshots: bool) -> list[Record]:
         row = self._agent(agent_id)
         if row is None:
             return []
-        snapshots = self.rows.snapshots()
-        return [
-            snapshots.filled(key_of(row.number, record.seq), record)
-            for record in self.rows.records(row, after=after, limit=limit)
-        ]
+        records = self.rows.records(row, after=after, limit=limit)
+        if not snapshots:
+            return self.snapshots.marked(row.number, records)
+        return [self.snapshots.filled(key_of(row.number, record.seq), record) for record in records]
+
+    def snapshot(self, agent_id: str, seq: int) -> bytes | None:
+        row = self._agent(agent_id)
+        if row is None or not row.head.floor < seq <= row.head.seq:
+            return None
+        record, _ = self.rows.record(row, seq)
+        return snapshot_of(self.snapshots.filled(key_of(row.number, seq), record))
+
+    def runs(
+        self, agent_id: str | None, name: str | None, session: str | None, user_id: str | None, limit: int | None
+    ) -> list[RunPlace]:
+        rows = [*self.rows.agents(user_id)] if agent_id is None else [self._agent(agent_id)]
+        found = (
+            RunPlace(
+                name=run.name, agent_id=row.agent_id, user_id=row.head.user_id, session=run.session, start=run.start,
+                end=run.end, owner_alive=row.head.owner is not None and self.alive(row.head.owner),
+            )
+            for row in reversed(rows)
+            if row is not None and user_id in (None, row.head.user_id)
+            for run in reversed(fold.runs(self.rows.records(row)))
+            if name in (None, run.name) and session in (None, run.session)
+        )  # fmt: skip
+        return list(islice(found, limit))
 
     # --- checkpoints
 

@@ -11,7 +11,6 @@ from holdfast.storage.authenticity import MAC_BYTES
 from holdfast.storage.ids import stored_id
 from holdfast.storage.rules import Place
 from holdfast.storage.sqlite.schema import STORE, agent_of, key_of, seq_of
-from holdfast.storage.sqlite.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import AgentRow, Cells, StoreRow
@@ -216,9 +215,6 @@ class Rows:
                 checkpoint_id=checkpoint_id,
             )
         return record, commit_number
-
-    def snapshots(self) -> Snapshots:
-        return Snapshots(self.db, self.cells)
 
 
 def text(text: str) -> str | bytes:

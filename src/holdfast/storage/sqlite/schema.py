@@ -54,7 +54,8 @@ CREATE TABLE segments (
 CREATE TABLE forks (key INTEGER PRIMARY KEY, base INTEGER NOT NULL);
 CREATE INDEX forks_by_base ON forks (base);
 
--- Interpreter snapshots, apart from the records they belong to; `base` is the one a delta was made against.
+-- Interpreter snapshots, apart from the records they belong to; `base` is the one a delta was made against. Those of a
+-- run, or of all runs of a session, form one line (`run`), in which they are numbered.
 CREATE TABLE snapshots (
     key INTEGER PRIMARY KEY, run TEXT NOT NULL, number INTEGER NOT NULL, base INTEGER, body BLOB NOT NULL
 );

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Progress,
         Query,
         Report,
+        RunPlace,
     )
     from holdfast.storage.sqlite.ledger import Ledger
     from holdfast.storage.sqlite.reader import Reader
@@ -90,8 +91,24 @@ class SQLiteCheckpointStorage(FullStorage):
         kept = codec.decode(codec.encode(content, path="content"))
         return await self._write(lambda ledger: ledger.send(agent_id, user_id, kept, sender=sender))
 
-    async def read(self, agent_id: str, *, after: int = 0, limit: int | None = None) -> list[Record]:
-        return await self._read(lambda reader: reader.read(agent_id, after, limit))
+    async def read(
+        self, agent_id: str, *, after: int = 0, limit: int | None = None, snapshots: bool = True
+    ) -> list[Record]:
+        return await self._read(lambda reader: reader.read(agent_id, after, limit, snapshots=snapshots))
+
+    async def snapshot(self, agent_id: str, seq: int) -> bytes | None:
+        return await self._read(lambda reader: reader.snapshot(agent_id, seq))
+
+    async def runs(
+        self,
+        *,
+        agent_id: str | None = None,
+        name: str | None = None,
+        session: str | None = None,
+        user_id: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunPlace]:
+        return await self._read(lambda reader: reader.runs(agent_id, name, session, user_id, limit))
 
     async def fetch(self, checkpoint_id: str) -> tuple[Checkpoint, Image] | None:
         return await self._read(lambda reader: reader.fetch(checkpoint_id))
