@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.history.records import RlmComplete, RlmStart, RlmToolCall, UserMessage
+from holdfast.history.records import Rewind, RlmComplete, RlmRestart, RlmStart, RlmToolCall, UserMessage, snapshot_of
 from holdfast.storage.protocol import Query
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from holdfast.testing.samples import commit, continued, save, saving
 
-AGENTS = ("ada", "ada-fork", "bob", "cy", "ghost", "nobody")
+AGENTS = ("ada", "ada-fork", "bob", "cy", "dee", "ghost", "nobody")
+RUNS = ("run-1", "run-2", "run-3", "run-4", "none")
 USERS = ("first", "second", "nobody")
 KINDS = ("manual", "routine", "pre_operation")
 SNAPSHOT = bytes(range(256)) * 4
@@ -24,7 +25,7 @@ def conversation(length: int) -> dict[str, Any]:
 
 
 async def fill(store: SQLiteCheckpointStorage, *, saves: int = 70) -> None:
-    """A sealed segment, a branch, a fork, deletions, a group, what is pending, mail, and an agent that was erased."""
+    """A sealed segment, a branch, a fork, deletions, a group, what is pending, mail, runs, an agent that was erased."""
     ids = [
         (await continued(store, "ada", id=f"chk-{n}", user_id="first", state=conversation(n))).id for n in range(saves)
     ]
@@ -47,7 +48,17 @@ async def fill(store: SQLiteCheckpointStorage, *, saves: int = 70) -> None:
         saving("cy", id="chk-g2", user_id="first", kind="routine", group_id="grp_one", group_place=(1, 2)),
     )
     await save(store, "ghost", id="chk-ghost", user_id="second")
+    await commit(store, "ghost", user_id="second", records=(run, call, done))
     await commit(store, "ghost", user_id="second", erase=True)
+    for number in (2, 3):
+        name, heap = f"run-{number}", SNAPSHOT + bytes([number])
+        await commit(store, "dee", user_id="second", records=(
+            RlmStart(tool_call_id=name, code="step()", session="s"),
+            call.evolve(tool_call_id=name, snapshot=heap, session="s"),
+            RlmRestart(tool_call_id=name, attempt=1, reason="killed"),
+            done.evolve(tool_call_id=name, snapshot=heap[::-1], session="s"),
+        ))  # fmt: skip
+    await commit(store, "dee", user_id="second", records=(done, Rewind(to=8), run.evolve(tool_call_id="run-4")))
 
 
 def questions() -> dict[str, Callable[[SQLiteCheckpointStorage], Awaitable[Any]]]:
@@ -59,11 +70,19 @@ def questions() -> dict[str, Callable[[SQLiteCheckpointStorage], Awaitable[Any]]
         "group": lambda s: s.group("grp_one"),
         "no group": lambda s: s.group("grp_none"),
         "operations": lambda s: s.pending("operation"),
-        "runs": lambda s: s.pending("run"),
+        "pending runs": lambda s: s.pending("run"),
+        "runs": lambda s: s.runs(),
+        "newest runs": lambda s: s.runs(limit=2),
+        "runs of a session": lambda s: s.runs(session="s"),
+        "runs of no session": lambda s: s.runs(session="none"),
     }
+    for name in RUNS:
+        asked[f"runs named {name}"] = lambda s, name=name: s.runs(name=name)
+        asked[f"run {name} of dee"] = lambda s, name=name: s.runs(agent_id="dee", name=name)
     for user in USERS:
         asked[f"agents of {user}"] = lambda s, user=user: s.agents(user)
         asked[f"list of {user}"] = lambda s, user=user: s.list(Query(user_id=user, limit=None))
+        asked[f"runs of {user}"] = lambda s, user=user: s.runs(user_id=user)
     for kind in KINDS:
         asked[f"list of {kind}"] = lambda s, kind=kind: s.list(Query(kinds=(kind,), limit=None))
         asked[f"list of first, {kind}"] = lambda s, kind=kind: s.list(Query(user_id="first", kinds=(kind,)))
@@ -71,7 +90,11 @@ def questions() -> dict[str, Callable[[SQLiteCheckpointStorage], Awaitable[Any]]
         asked[f"agent {agent}"] = lambda s, agent=agent: s.agent(agent)
         asked[f"list of agent {agent}"] = lambda s, agent=agent: s.list(Query(agent_id=agent, limit=None))
         asked[f"history of {agent}"] = lambda s, agent=agent: s.read(agent)
+        asked[f"history of {agent} without snapshots"] = lambda s, agent=agent: s.read(agent, snapshots=False)
+        asked[f"runs by {agent}"] = lambda s, agent=agent: s.runs(agent_id=agent)
         asked[f"inbox of {agent}"] = lambda s, agent=agent: s.inbox(agent)
+    for agent, seq in (("bob", 4), ("dee", 2), ("dee", 6), ("dee", 8), ("dee", 9)):
+        asked[f"snapshot {seq} of {agent}"] = lambda s, agent=agent, seq=seq: s.snapshot(agent, seq)
     for id_ in ("chk-0", "chk-7", "chk-30", "chk-69", "chk-branch", "chk-fork", "chk-op", "chk-g2", "chk-ghost", "no"):
         asked[f"position of {id_}"] = lambda s, id_=id_: s.position(id_)
         asked[f"content of {id_}"] = lambda s, id_=id_: _content(s, id_)
@@ -102,13 +125,14 @@ def wrong(given: dict[str, Any], right: dict[str, Any]) -> list[str]:
         if not isinstance(given[name], HoldfastError)
         and given[name] != answer
         and not (name.startswith("history") and _but_for_snapshots(given[name], answer))
+        and not (name.startswith("snapshot") and given[name] is None)
     ]
 
 
 def _but_for_snapshots(given: list[Any], right: list[Any]) -> bool:
     """Snapshots are a cache: that one is not kept any more is a right answer, and verify knows better."""
     bare = [
-        one.evolve(snapshot=None) if isinstance(one, RlmToolCall) and getattr(other, "snapshot", 1) is None else one
+        one if snapshot_of(one) is None or snapshot_of(other) is not None else one.evolve(snapshot=None)
         for one, other in zip(right, given, strict=False)
     ]
     return bare == given

@@ -3,6 +3,7 @@
 import os
 import random
 
+import apsw
 import pytest
 
 from holdfast.errors import HoldfastError
@@ -58,6 +59,20 @@ async def content(store):
 async def test_a_flipped_bit_in_the_header_is_an_error_or_nothing(original, tmp_path):
     chance = random.Random(2)
     await try_flips(original, tmp_path, [(place, chance.randrange(8)) for place in range(100)])
+
+
+async def test_a_flipped_bit_in_the_list_of_runs_is_an_error_or_nothing(original, tmp_path):
+    """A run that is not found would be executed again, so every byte there is tried."""
+    db = apsw.Connection(str(copied(original[0], tmp_path / "looked at")))
+    [(page,)] = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'runs'").fetchall()
+    [(size,)] = db.execute("PRAGMA page_size").fetchall()
+    db.close()
+    begin = (page - 1) * size
+    used = [begin + at for at, byte in enumerate(original[0].read_bytes()[begin : begin + size]) if byte]
+    assert 50 < len(used) < 200
+    chance = random.Random(3)
+    harmless = await try_flips(original, tmp_path / "flipped", [(place, chance.randrange(8)) for place in used])
+    assert harmless < len(used) / 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))

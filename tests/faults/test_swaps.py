@@ -9,7 +9,7 @@ from tests.faults.stores import answers, copied, refused, small_store, wrong
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio]
 
-ADA, FORK, BOB = 1, 2, 3
+ADA, FORK, BOB, CY, DEE = 1, 2, 3, 4, 6
 
 
 def key(agent, seq):
@@ -63,6 +63,23 @@ TAMPERINGS = {
     "a pending run forgotten": ["DELETE FROM pending WHERE what = 'run'"],
     "a pending run renamed": ["UPDATE pending SET name = 'other' WHERE what = 'run'"],
     "a finished operation pending again": [f"INSERT INTO pending VALUES ({key(ADA, 2)}, 'operation', 'chk-1')"],
+    "all runs forgotten": ["DELETE FROM runs"],
+    "an ended run forgotten": ["DELETE FROM runs WHERE name = 'run-2'"],
+    "an ended run renamed": ["UPDATE runs SET name = 'other' WHERE name = 'run-2'"],
+    "two runs swapped": [
+        "UPDATE runs SET name = 'kept' WHERE name = 'run-2'",
+        "UPDATE runs SET name = 'run-2' WHERE name = 'run-3'",
+        "UPDATE runs SET name = 'run-3' WHERE name = 'kept'",
+    ],
+    "a run moved into another session": ["UPDATE runs SET session = 'none' WHERE name = 'run-3'"],
+    "a run taken out of its session": ["UPDATE runs SET session = NULL WHERE name = 'run-3'"],
+    "a run said to go on": ["UPDATE runs SET ended = NULL WHERE name = 'run-3'"],
+    "a run said to have ended": ["UPDATE runs SET ended = 8 WHERE name = 'run-4'"],
+    "a run's end moved": ["UPDATE runs SET ended = 8 WHERE name = 'run-2'"],
+    "a run begun elsewhere": [f"UPDATE runs SET key = {key(DEE, 9)} WHERE name = 'run-4'"],
+    "a run given to another agent": [f"UPDATE runs SET key = {key(CY, 1)} WHERE name = 'run-3'"],
+    "a run put in": [f"INSERT INTO runs VALUES ({key(DEE, 10)}, 'none', NULL, NULL)"],
+    "a run put in where there is none": [f"INSERT INTO runs VALUES ({key(CY, 1)}, 'none', 'none', NULL)"],
     "two messages swapped": swap("inbox", "body", key(BOB, 2), key(BOB, 3)),
     "a message lost": [f"DELETE FROM inbox WHERE key = {key(BOB, 3)}"],
     "a message put in": [f"INSERT INTO inbox SELECT {key(BOB, 4)}, body FROM inbox WHERE key = {key(BOB, 3)}"],
@@ -73,6 +90,7 @@ TAMPERINGS = {
 HARMLESS = {  # beyond what the head accounts for nobody reads it, but verify names it
     "a message put in",
     "a record put in again at the end",
+    "a run put in where there is none",
 }
 
 

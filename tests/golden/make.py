@@ -83,6 +83,7 @@ async def contents(store: Any) -> dict[str, Any]:
                     for what in ("operation", "run")
                     for one in await store.pending(what)
                 ],
+                "runs": [[one.name, one.agent_id, one.session, one.start, one.end] for one in await store.runs()],
                 "inboxes": {
                     agent: [[one.number, one.sender, to_json(one.content), one.at.isoformat()] for one in messages]
                     for agent in AGENTS
@@ -125,6 +126,7 @@ async def damage(folder: Path) -> dict[str, Any]:
         "the store": "SELECT head FROM agents WHERE number = 0",
         "a message": "SELECT body FROM inbox LIMIT 1",
         "a snapshot": "SELECT body FROM snapshots LIMIT 1",
+        "a run": "SELECT CAST(name || session AS BLOB) FROM runs WHERE session IS NOT NULL LIMIT 1",
     }
     found = {what: db.execute(query).fetchall()[0][0] for what, query in cells.items()}
     db.close()
@@ -136,8 +138,9 @@ async def _patch(folder: Path, data: bytes, beginning: bytes) -> dict[str, Any]:
     start = -1
     while True:
         start = data.index(beginning, start + 1)  # a ValueError in the end, when none of them is
-        changed = bytes(byte ^ 1 for byte in data[start + 20 : start + 22])
-        patch = {"offset": start + 20, "bytes": changed.hex()}
+        offset = start + len(beginning) - 4
+        changed = bytes(byte ^ 1 for byte in data[offset : offset + 2])
+        patch = {"offset": offset, "bytes": changed.hex()}
         if names := await named(folder, patch):
             return {**patch, "named": names}
 

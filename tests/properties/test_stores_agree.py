@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.errors import HoldfastError
 from holdfast.history.image import Image
-from holdfast.history.records import Rewind, RlmComplete, RlmStart, UserMessage
+from holdfast.history.records import Rewind, RlmComplete, RlmRestart, RlmStart, RlmToolCall, UserMessage, snapshot_of
 from holdfast.storage.ids import id_text
 from holdfast.storage.memory import InMemoryCheckpointStorage
 from holdfast.storage.protocol import Change, Query
@@ -26,6 +26,9 @@ USERS = {"a": "one", "b": "one", "c": "two", "fork-1": "one", "fork-2": "two"}
 AGENTS = st.sampled_from(sorted(USERS))
 KINDS = st.sampled_from(["manual", "auto", "routine", "pre_operation"])
 RUNS = st.sampled_from(["run-1", "run-2"])
+SESSIONS = st.sampled_from([None, None, "s", "run-1"])
+SNAPSHOTS = st.sampled_from([None, b"heap " * 100, b"heap " * 100 + b"and more"])
+WHATS = st.sampled_from(["say", "begin", "begin", "call", "restart", "end", "end"])
 
 
 class StoresAgree(RuleBasedStateMachine):
@@ -133,14 +136,21 @@ class StoresAgree(RuleBasedStateMachine):
         id_ = data.draw(st.sampled_from(self.ids))
         self.commit(self.save(agent, id=id_, delete=(id_,) if replaced else ()))
 
-    @rule(agent=AGENTS, run=RUNS, what=st.sampled_from(["say", "begin", "end"]))
-    def write_records(self, agent, run, what):
-        record = {
+    @rule(agent=AGENTS, whats=st.lists(WHATS, min_size=1, max_size=3), run=RUNS, session=SESSIONS, taken=SNAPSHOTS)
+    def write_records(self, agent, whats, run, session, taken):
+        made = {
             "say": UserMessage(content=("hello",)),
-            "begin": RlmStart(tool_call_id=run, code="1"),
-            "end": RlmComplete(tool_call_id=run, output=1, print_output="", tool_call_count=0),
-        }[what]
-        self.commit(Change(agent_id=agent, user_id=USERS[agent], records=(record,)))
+            "begin": RlmStart(tool_call_id=run, code="1", session=session),
+            "call": RlmToolCall(
+                tool_call_id=run, call_id=1, snapshot=taken, print_output="", tool_call_count=1, tool_name="fetch",
+                tool_args=(), session=session,
+            ),
+            "restart": RlmRestart(tool_call_id=run, attempt=1),
+            "end": RlmComplete(
+                tool_call_id=run, output=1, print_output="", tool_call_count=0, snapshot=taken, session=session
+            ),
+        }  # fmt: skip
+        self.commit(Change(agent_id=agent, user_id=USERS[agent], records=tuple(made[what] for what in whats)))
 
     @rule(agent=AGENTS, data=st.data())
     def rewind_and_say(self, agent, data):
@@ -278,6 +288,31 @@ class StoresAgree(RuleBasedStateMachine):
             for user in (None, "one"):
                 ours, theirs = self.both(lambda store, what=what, user=user: store.pending(what, user_id=user))
                 assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
+
+    @invariant()
+    def runs_agree(self):
+        questions = [
+            {},
+            {"limit": 2},
+            {"user_id": "one"},
+            {"name": "run-1"},
+            {"session": "s"},
+            *({"agent_id": agent} for agent in USERS),
+            *({"agent_id": agent, "name": "run-2"} for agent in USERS),
+            *({"agent_id": agent, "session": "run-1", "limit": 1} for agent in USERS),
+        ]
+        for asked in questions:
+            ours, theirs = self.both(lambda store, asked=asked: store.runs(**asked))
+            assert ours == theirs
+
+    @invariant()
+    def snapshots_agree(self):
+        for agent in USERS:
+            ours, theirs = self.both(lambda store, agent=agent: store.read(agent, snapshots=False))
+            assert [record.evolve(at=None) for record in ours] == [record.evolve(at=None) for record in theirs]
+            for seq in [record.seq for record in ours if snapshot_of(record) is not None][-3:]:
+                one, two = self.both(lambda store, agent=agent, seq=seq: store.snapshot(agent, seq))
+                assert one == two is not None
 
     @invariant()
     def groups_agree(self):

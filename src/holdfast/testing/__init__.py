@@ -9,4 +9,5 @@ pytest.register_assert_rewrite(
     "holdfast.testing.histories",
     "holdfast.testing.lifecycles",
     "holdfast.testing.ownership",
+    "holdfast.testing.runs",
 )

@@ -22,13 +22,14 @@ from holdfast.testing.concurrency import ConcurrencyClaims
 from holdfast.testing.histories import HistoryClaims
 from holdfast.testing.lifecycles import LifecycleClaims
 from holdfast.testing.ownership import OwnershipClaims
+from holdfast.testing.runs import RunClaims
 from holdfast.testing.samples import FullStore
 
 __all__ = ["CheckpointStorageConformance", "StoreConformance"]
 
 
 class StoreConformance(
-    OwnershipClaims, HistoryClaims, LifecycleClaims, ConcurrencyClaims, CheckpointStorageConformance
+    OwnershipClaims, HistoryClaims, RunClaims, LifecycleClaims, ConcurrencyClaims, CheckpointStorageConformance
 ):
     """Every claim about a full store. Override `open_store`; the flags say which claims can be tried."""
 

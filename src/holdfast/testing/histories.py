@@ -16,6 +16,7 @@ from holdfast.history.records import (
     Record,
     Rewind,
     RlmComplete,
+    RlmRestart,
     RlmStart,
     RlmToolCall,
     RlmToolResult,
@@ -42,7 +43,8 @@ RECORDS: Final[tuple[Record, ...]] = (
         os_answers=[["now", 1.5]],
     ),
     RlmToolResult(tool_call_id="call", call_id=1, tool_name="fetch", tool_result={"exact": (1, b"")}, attempt=2),
-    RlmComplete(tool_call_id="call", output=(1, 2), print_output="done", tool_call_count=1),
+    RlmRestart(tool_call_id="call", attempt=1, reason="killed"),
+    RlmComplete(tool_call_id="call", output=(1, 2), print_output="done", tool_call_count=1, snapshot=b"\x01" * 5000),
     ToolResult(tool_call_id="call", content="(1, 2)"),
     UserMessage(content="restored", origin="rlm_restore"),
 )

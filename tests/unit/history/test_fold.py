@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.history import records as r
-from holdfast.history.fold import Begun, context, live_path, pending
+from holdfast.history.fold import Begun, Run, context, live_path, pending, runs
 
 
 def history(*made):
@@ -73,6 +73,31 @@ def test_what_is_begun_and_not_ended_is_pending():
     assert pending(history(start, end)) == []
     assert pending(history(start, end, r.Rewind(to=1))) == [Begun("run", "t", 1)]
     assert pending(history(said("a"), start, r.Rewind(to=1))) == []
+
+
+def begun(name, session=None):
+    return r.RlmStart(tool_call_id=name, code="x", session=session)
+
+
+def ended(name):
+    return r.RlmComplete(tool_call_id=name, output=None, print_output="", tool_call_count=0)
+
+
+def test_a_run_stands_where_the_live_path_begins_and_ends_it():
+    assert runs(history(said("a"), begun("t", "s"), begun("u"), ended("t"))) == [Run("t", "s", 2, 4), Run("u", None, 3)]
+    assert runs(history(begun("t"), ended("t"), r.Rewind(to=1))) == [Run("t", None, 1)]
+    assert runs(history(said("a"), begun("t"), ended("t"), r.Rewind(to=1), ended("t"))) == []
+
+
+def test_an_end_belongs_to_what_was_begun_last_and_only_the_first_one_counts():
+    assert runs(history(begun("t"), begun("t"), ended("t"), ended("t"))) == [Run("t", None, 1), Run("t", None, 2, 3)]
+    assert runs(history(ended("t"), begun("t"))) == [Run("t", None, 2)]
+
+
+def test_a_run_that_is_taken_up_again_is_the_same_run():
+    made = history(begun("t"), r.RlmRestart(tool_call_id="t", attempt=1), ended("t"))
+    assert runs(made) == [Run("t", None, 1, 3)]
+    assert pending(made[:2]) == [Begun("run", "t", 1)]
 
 
 def test_a_finished_operation_is_not_revived_by_a_rewind():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.history.fold import live_path, pending
+from holdfast.history.fold import live_path, pending, runs
 from holdfast.history.records import (
     CheckpointDeleted,
     CheckpointSaved,
@@ -20,6 +20,7 @@ from holdfast.storage.ids import id_from, stored_id
 from holdfast.storage.sqlite.chain import Ends, links
 from holdfast.storage.sqlite.inbox import opened
 from holdfast.storage.sqlite.rows import untext
+from holdfast.storage.sqlite.runlist import SUM, Row, row_of, run_of, share_of
 from holdfast.storage.sqlite.schema import key_of, listing_share, seq_of, span
 from holdfast.storage.sqlite.stateline import stretches
 
@@ -59,7 +60,7 @@ class AgentCheck:
     def run(self) -> None:
         for step in (
             self._check_records, self._check_head, self._check_checkpoints, self._check_ids, self._check_groups,
-            self._check_states, self._check_pending, self._check_snapshots, self._check_inbox,
+            self._check_states, self._check_pending, self._check_runs, self._check_snapshots, self._check_inbox,
         ):  # fmt: skip
             with self.findings.guard("agent", self.agent_id, agent_id=self.agent_id):
                 step()
@@ -204,6 +205,19 @@ class AgentCheck:
             self._damage("listing", name, f"the {what} is pending, but the list of what is lacks it", seq)
         for seq, what, name in found - expected:
             self._damage("listing", str(name), f"the {what} is listed as pending, which it is not", seq)
+
+    def _check_runs(self) -> None:
+        found: list[Row] = self.db.execute(
+            "SELECT key, name, session, ended FROM runs WHERE key BETWEEN ? AND ?", span(self.number)
+        ).fetchall()
+        if not self.broken:
+            expected = {row_of(self.number, run) for run in runs(self.folded)}
+            for one in expected - {*found}:
+                self._damage("listing", run_of(one).name, "the list of runs does not have it as it is", seq_of(one[0]))
+            for key, name, *_ in {*found} - expected:
+                self._damage("listing", str(untext(name)), "no run on the live path is as it is listed", seq_of(key))
+        if self.row is not None and sum([share_of(one) for one in found]) % SUM != self.row.run_listing:
+            self._damage("listing", self.agent_id, "other runs are listed than its head accounts for")
 
     # --- contents
 

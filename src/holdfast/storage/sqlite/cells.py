@@ -36,6 +36,7 @@ class AgentRow(NamedTuple):
     listing: int = 0  # `LISTING_SUM` of its live checkpoints
     origin_number: int = 0  # the number of the agent that this one was forked from
     erased: bool = False
+    run_listing: int = 0  # the sum over its rows in the list of runs
 
     def evolve(self, **changes: Any) -> Self:
         return self._replace(**changes)
@@ -73,7 +74,7 @@ class Cells:
             row.chain, head.agent_type, head.seq, head.commit_number, head.epoch, head.owner, head.tip_seq, head.tip_id,
             head.live, row.open_states, row.state_seq, row.listing, head.runs, head.inbox_last,
             head.inbox_acknowledged, head.floor, row.floor_chain, head.origin and list(head.origin), row.origin_number,
-            row.erased,
+            row.erased, _sum(row.run_listing),
         ]  # fmt: skip
         while len(values) > 12 and not values[-1]:
             values.pop()
@@ -84,7 +85,7 @@ class Cells:
     def unpack_agent(self, number: int, user: int, agent_id: str, user_id: str, cell: bytes) -> AgentRow:
         data = self._unseal(b"agent", self._agent_place(number, user, agent_id, user_id), cell, "agent", agent_id)
         values = codec.decode(data)
-        values += [0, 0, 0, 0, b"", None, 0, False][len(values) - 12 :]
+        values += [0, 0, 0, 0, b"", None, 0, False, b""][len(values) - 12 :]
         origin = values[17]
         head = Head(
             user_id=user_id, agent_type=values[1], seq=values[2], commit_number=values[3], epoch=values[4],
@@ -95,15 +96,14 @@ class Cells:
         return AgentRow(
             number=number, user=user, agent_id=agent_id, head=head, chain=values[0], floor_chain=values[16],
             open_states=values[9], state_seq=values[10], listing=values[11], origin_number=values[18],
-            erased=values[19],
+            erased=values[19], run_listing=int.from_bytes(values[20], "big"),
         )  # fmt: skip
 
     def _agent_place(self, number: int, user: int, agent_id: str, user_id: str) -> bytes:
         return codec.pack([self.store_id, number, user, agent_id, user_id])
 
     def pack_store(self, row: StoreRow) -> bytes:
-        sums = [number.to_bytes(MAC_BYTES, "big") if number else b"" for number in (row.heads, row.pending)]
-        values = [row.chain, row.seq, row.commit_number, *sums]
+        values = [row.chain, row.seq, row.commit_number, _sum(row.heads), _sum(row.pending)]
         return self.ring.seal(b"store", self.store_id, codec.pack(values))
 
     def unpack_store(self, cell: bytes) -> StoreRow:
@@ -211,6 +211,11 @@ class Cells:
             at = "" if seq is None else f" at position {seq}"
             raise Corrupt(f"The {what}{where}{at} fails its authentication", agent_id=agent_id, seq=seq)
         return data
+
+
+def _sum(number: int) -> bytes:
+    """A sum of MACs or hashes as it is packed: most are too large for an integer there."""
+    return number.to_bytes(MAC_BYTES, "big") if number else b""
 
 
 def _compact(row: list[Any]) -> list[Any]:

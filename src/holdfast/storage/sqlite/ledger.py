@@ -22,6 +22,7 @@ from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRo
 from holdfast.storage.sqlite.inbox import Inbox, Message
 from holdfast.storage.sqlite.knownrows import KnownRows
 from holdfast.storage.sqlite.pendinglist import PendingList
+from holdfast.storage.sqlite.runlist import RunList
 from holdfast.storage.sqlite.schema import agent_of, key_of, listing_share, span
 from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import SEGMENT_STATES, States
@@ -75,6 +76,7 @@ class Ledger:
         self.snapshots = Snapshots(db, cells)
         self.inbox = Inbox(db, cells)
         self.pending = PendingList(db)
+        self.runs = RunList(db)
         self.writer = writer
         self.alive = alive
         self.now = now
@@ -265,24 +267,27 @@ class Ledger:
         )
         row = row.evolve(chain=chain, head=head)
         if rewound:
-            row = self._rewound(plan.records, row)
-        else:
-            self.pending.follow(row.number, plan.records)
-        return row
+            return self._rewound(plan.records, row)
+        self.pending.follow(row.number, plan.records)
+        return self.runs.follow(row, plan.records)
 
     def _rewound(self, records: list[Record], row: AgentRow) -> AgentRow:
         """The row after a rewind: what counts now is a fold over the live path, read when nothing was saved since."""
-        self._pending_again(records, row)
+        row = self._listed_again(records, row)
         if _newest(records) is not None:
             return row
         saved = [record for record in live_path(self.rows.records(row)) if isinstance(record, CheckpointSaved)]
         tip_seq, tip_id = (saved[-1].seq, saved[-1].id) if saved else (0, None)
         return row.evolve(head=row.head.evolve(tip_seq=tip_seq, tip_id=tip_id))
 
-    def _pending_again(self, records: list[Record], row: AgentRow) -> None:
-        """After a rewind: what is pending is a fold over the live path, which only runs make worth reading."""
+    def _listed_again(self, records: list[Record], row: AgentRow) -> AgentRow:
+        """After a rewind: what is pending and which runs count are folds over the live path, read only if need be."""
         if row.head.runs or self.pending.any(row.number) or any(begins(record) for record in records):
-            self.pending.replace(row.number, self.rows.records(row))
+            history = self.rows.records(row)
+            self.pending.replace(row.number, history)
+            if row.head.runs:
+                return self.runs.replace(row, history)
+        return row
 
     def _write_checkpoint(self, plan: Plan, content: Content, row: AgentRow) -> tuple[AgentRow, Checkpoint]:
         seq = next(r.seq for r in reversed(plan.records) if isinstance(r, CheckpointSaved))
@@ -360,7 +365,7 @@ class Ledger:
         self.states.release(row.number)
         self.pending.forget(row.number)
         bounds = span(row.number)
-        for table in ("records", "checkpoints", "segments", "snapshots", "inbox"):
+        for table in ("records", "checkpoints", "segments", "snapshots", "runs", "inbox"):
             self.db.execute(f"DELETE FROM {table} WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM ids WHERE key BETWEEN ? AND ?", bounds)
         self.db.execute("DELETE FROM groups WHERE key BETWEEN ? AND ?", bounds)
@@ -369,8 +374,9 @@ class Ledger:
             inbox_acknowledged=row.head.inbox_last,
         )  # fmt: skip
         return row.evolve(
-            head=head, floor_chain=row.chain, open_states=0, state_seq=0, listing=0, origin_number=0, erased=True
-        )
+            head=head, floor_chain=row.chain, open_states=0, state_seq=0, listing=0, origin_number=0, erased=True,
+            run_listing=0,
+        )  # fmt: skip
 
     # --- inbox
 

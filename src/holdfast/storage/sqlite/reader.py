@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt
-from holdfast.history import fold
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
 from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record, snapshot_of
@@ -20,6 +18,7 @@ from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.inbox import Inbox
 from holdfast.storage.sqlite.pendinglist import pending_rows
 from holdfast.storage.sqlite.rows import Rows
+from holdfast.storage.sqlite.runplaces import RunPlaces
 from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
 from holdfast.storage.sqlite.snapshots import Snapshots
 from holdfast.storage.sqlite.states import States
@@ -43,6 +42,7 @@ class Reader:
         self.snapshots = Snapshots(db, cells)
         self.ends = ImageCache()
         self.tally = Tally(db, self.rows)
+        self.run_places = RunPlaces(db, self.rows)
         self._heads_right_at: int | None = None  # the commit at which no agent was missing
 
     # --- histories
@@ -66,18 +66,27 @@ class Reader:
     def runs(
         self, agent_id: str | None, name: str | None, session: str | None, user_id: str | None, limit: int | None
     ) -> list[RunPlace]:
-        rows = [*self.rows.agents(user_id)] if agent_id is None else [self._agent(agent_id)]
-        found = (
-            RunPlace(
-                name=run.name, agent_id=row.agent_id, user_id=row.head.user_id, session=run.session, start=run.start,
-                end=run.end, owner_alive=row.head.owner is not None and self.alive(row.head.owner),
-            )
-            for row in reversed(rows)
-            if row is not None and user_id in (None, row.head.user_id)
-            for run in reversed(fold.runs(self.rows.records(row)))
-            if name in (None, run.name) and session in (None, run.session)
-        )  # fmt: skip
-        return list(islice(found, limit))
+        found: list[RunPlace] = []
+        for row in self._agents_newest_first(agent_id, user_id):
+            runs = self.run_places.of(row, name, session, None if limit is None else limit - len(found))
+            alive = bool(runs) and row.head.owner is not None and self.alive(row.head.owner)
+            found += [
+                RunPlace(
+                    name=run.name, agent_id=row.agent_id, user_id=row.head.user_id, session=run.session,
+                    start=run.start, end=run.end, owner_alive=alive,
+                )
+                for run in runs
+            ]  # fmt: skip
+            if len(found) == limit:
+                break
+        return found
+
+    def _agents_newest_first(self, agent_id: str | None, user_id: str | None) -> list[AgentRow]:
+        if agent_id is not None:
+            row = self._agent(agent_id)
+            return [] if row is None or user_id not in (None, row.head.user_id) else [row]
+        self._check_heads()
+        return [*self.rows.agents(user_id)][::-1]
 
     # --- checkpoints
 

@@ -12,6 +12,7 @@ from holdfast.storage.sqlite.reader import Reader
 from holdfast.storage.sqlite.rechain import rechain
 from holdfast.storage.sqlite.resealagent import AgentResealing
 from holdfast.storage.sqlite.rows import untext
+from holdfast.storage.sqlite.runlist import RunList
 from holdfast.storage.sqlite.schema import STORE
 from holdfast.storage.sqlite.states import States
 
@@ -33,6 +34,7 @@ class Resealing:
         self.reader = Reader(db, bare, lambda _: False)
         self.states = States(db, bare)
         self.pending = PendingList(db)
+        self.runs = RunList(db)
         self.findings = Findings()
         self.counts = dict.fromkeys(_COUNTED, 0)
         self.commit_number = 0

@@ -190,7 +190,7 @@ class AgentResealing:
             live=live,
             runs=sum(isinstance(record, RlmStart) for record in records),
         )
-        return row.evolve(
+        row = row.evolve(
             head=head,
             user=self.user,
             chain=done.chain,
@@ -198,3 +198,4 @@ class AgentResealing:
             state_seq=max(newest, sealed),
             listing=listing,
         )
+        return self.whole.runs.replace(row, records)

@@ -66,6 +66,10 @@ CREATE INDEX groups_by_key ON groups (key);
 -- What was begun and not ended: found by this index, never by a scan.
 CREATE TABLE pending (key INTEGER PRIMARY KEY, what TEXT NOT NULL, name TEXT NOT NULL);
 
+-- The runs on the live paths: the key is that of the rlm_start, `ended` the position of the rlm_complete. There is no
+-- index by name: what shows that a run is not there is the sum of all of its agent's rows, which lie together.
+CREATE TABLE runs (key INTEGER PRIMARY KEY, name TEXT NOT NULL, session TEXT, ended INTEGER);
+
 CREATE TABLE inbox (key INTEGER PRIMARY KEY, body BLOB NOT NULL);
 """
 

@@ -39,6 +39,7 @@ def stats(reader: Reader, store: SQLiteCheckpointStorage) -> dict[str, Any]:
         "records": _one(db, "SELECT count(*) FROM records"),
         "inbox_waiting": sum([row.head.inbox_last - row.head.inbox_acknowledged for row in rows]),
         "operations_interrupted": _pending(reader, "operation"),
+        "runs": _one(db, "SELECT count(*) FROM runs"),
         "runs_interrupted": _pending(reader, "run"),
         "bytes": _bytes(db, store),
         "pages": _pages(db),

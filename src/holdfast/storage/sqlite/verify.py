@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import AgentRow, StoreRow
     from holdfast.storage.sqlite.reader import Reader
 
-_KEYED: Final = ("records", "checkpoints", "segments", "snapshots", "groups", "pending", "inbox")
+_KEYED: Final = ("records", "checkpoints", "segments", "snapshots", "groups", "pending", "runs", "inbox")
 _INTEGRITY_MESSAGES_MAX: Final = 1000
 
 
