@@ -1,0 +1,1 @@
+"""Runs: Python that a model wrote, executed so that it survives the death of its process."""
