@@ -8,8 +8,9 @@ from holdfast import InMemoryCheckpointStorage, SQLiteCheckpointStorage
 from holdfast.durable.transfer import export_lines, import_lines, parse_lines
 from holdfast.errors import DuplicateId, InvalidImport
 from holdfast.history.fold import live_path
-from holdfast.history.records import Rewind, UserMessage
+from holdfast.history.records import Rewind, UserMessage, snapshot_of
 from holdfast.testing import samples
+from holdfast.testing.runs import begun, called, ended
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -47,6 +48,21 @@ async def test_the_live_path_has_no_rewinds(store):
     records = parse_lines(await export_lines(store, "a"))
     assert contents(records) == [1, 3]
     assert not any(isinstance(record, Rewind) for record in records)
+
+
+async def test_runs_come_in_without_their_snapshots(store):
+    await samples.commit(store, "a", records=(begun("one", "s"), called("one", b"heap"), ended("one", b"heap", "s")))
+    await samples.continued(store, "a")
+    await samples.commit(store, "a", records=(begun("two", "s"),))
+    lines = await export_lines(store, "a")
+    assert [snapshot_of(record) for record in parse_lines(lines)] == [None, b"heap", b"heap", None, None]
+    bare = parse_lines(await export_lines(store, "a", snapshots=False))
+    assert not any(map(snapshot_of, bare))
+    done = await import_lines(store, parse_lines(lines), agent_id="b", user_id="user")
+    assert (done.records, done.snapshots_left_out) == (4, 2)
+    assert not any(map(snapshot_of, await store.read("b")))
+    found = await store.runs(agent_id="b", session="s")
+    assert [(run.name, run.start, run.end) for run in found] == [("two", 4, None), ("one", 1, 3)]
 
 
 async def test_an_erased_agents_name_may_be_used_again(store):

@@ -248,6 +248,8 @@ async def test_what_needs_a_history_or_an_inbox_is_refused(bare, change):
     ("method", "arguments"),
     [
         ("read", ("agent",)),
+        ("snapshot", ("agent", 1)),
+        ("runs", ()),
         ("group", ("grp_x",)),
         ("inbox", ("agent",)),
         ("pending", ("run",)),

@@ -21,7 +21,7 @@ async def test_stats_count_what_is_there_and_say_which_limits_are_exceeded(tmp_p
     assert (stats["users"], stats["agents"], stats["agents_held"], stats["writers_alive"]) == (2, 3, 1, 1)
     assert (stats["checkpoints"], stats["checkpoints_deleted"], stats["inbox_waiting"]) == (6, 1, 1)
     assert stats["checkpoints_by_kind"] == {"manual": 4, "routine": 1, "pre_operation": 1}
-    assert (stats["runs_interrupted"], stats["operations_interrupted"]) == (0, 0), "their owner lives"
+    assert (stats["runs"], stats["runs_interrupted"], stats["operations_interrupted"]) == (1, 0, 0), "their owner lives"
     assert stats["limits"]["users_over"] == {"many": 4}
     assert not stats["limits"]["total_over"]
     assert list(stats["keys"]) == ["1"]

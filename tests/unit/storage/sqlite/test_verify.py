@@ -5,6 +5,7 @@ import pytest
 
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from holdfast.storage.sqlite.schema import key_of
+from holdfast.testing.runs import begun, called, ended
 from holdfast.testing.samples import commit, continued, save, saving
 
 SAVES = 130  # two segments, and two states that lie open
@@ -99,6 +100,37 @@ async def test_several_damaged_things_are_all_named(path):
     }
     assert "chk-b" in report.whole
     assert not {"chk-5", "chk-a", "chk-fork"} & set(report.whole)
+
+
+async def test_runs_that_are_not_listed_as_they_are_and_damaged_ends_are_named(tmp_path):
+    store = SQLiteCheckpointStorage(tmp_path / "store.db")
+    await commit(store, records=(begun("a"), ended("a", b"heap"), begun("b"), called("b", b"heap"), begun("c")))
+    await commit(store, "other", records=(begun("d"), ended("d", b"heap")))
+    await store.close()
+    assert (await verified(store.path)).ok
+    report = await verified(
+        store.path,
+        "DELETE FROM runs WHERE name = 'a'",
+        "UPDATE runs SET ended = 4 WHERE name = 'b'",
+        f"INSERT INTO runs VALUES ({key_of(1, 4)}, 'e', NULL, NULL)",
+        f"INSERT INTO runs VALUES ({key_of(77, 1)}, 'f', NULL, NULL)",
+        f"UPDATE snapshots SET body = zeroblob(60) WHERE key = {key_of(1, 2)}",
+        f"UPDATE runs SET session = 's' WHERE key = {key_of(2, 1)}",
+    )
+    assert sorted(named(report, "listing")) == ["a", "agent", "b", "b", "d", "d", "e", "other"]
+    assert named(report, "snapshot") == ["2"]
+    assert named(report, "store") == ["runs"]
+
+
+async def test_where_records_are_damaged_the_list_of_runs_is_held_against_the_head(tmp_path):
+    store = SQLiteCheckpointStorage(tmp_path / "store.db")
+    await commit(store, records=(begun("a"), ended("a"), begun("b")))
+    await store.close()
+    damage = f"UPDATE records SET body = CAST(substr(body, 1, 33) || 'x' AS BLOB) WHERE key = {key_of(1, 1)}"
+    report = await verified(store.path, damage)
+    assert (named(report, "record"), named(report, "listing")) == (["1"], [])
+    report = await verified(store.path, "DELETE FROM runs WHERE name = 'b'")
+    assert named(report, "listing") == ["agent"]
 
 
 async def test_progress_tells_what_is_being_done_and_how_far(path):
