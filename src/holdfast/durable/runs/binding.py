@@ -63,7 +63,7 @@ def _take_named(name: str, parameters: Iterable[Parameter], given: dict[str, Any
             given[key] = value
         elif rest is not None:
             given.setdefault(rest, {})[key] = value
-        elif misplaced := [other for other in kwargs if kinds.get(other) is Parameter.POSITIONAL_ONLY]:
+        elif misplaced := [one for one in kinds if one in kwargs and kinds[one] is Parameter.POSITIONAL_ONLY]:
             names = ", ".join(misplaced)
             raise TypeError(f"{name}() got some positional-only arguments passed as keyword arguments: '{names}'")
         else:
@@ -74,13 +74,15 @@ def _too_many(name: str, parameters: Iterable[Parameter], count: int, given: dic
     by_position = [one for one in parameters if one.kind in _BY_POSITION]
     most = len(by_position)
     least = sum(one.default is Parameter.empty for one in by_position)
-    takes = f"{most}" if least == most else f"from {least} to {most}"
+    takes = f"{most} positional {_plural('argument', most)}"
+    if least != most:
+        takes = f"from {least} to {most} positional arguments"
     named = sum(one.name in given for one in parameters if one.kind is Parameter.KEYWORD_ONLY)
     were = f"{count} {'was' if count == 1 else 'were'}"
     if named:
         others = f"{named} keyword-only {_plural('argument', named)}"
         were = f"{count} positional {_plural('argument', count)} (and {others}) were"
-    return f"{name}() takes {takes} positional {_plural('argument', most)} but {were} given"
+    return f"{name}() takes {takes} but {were} given"
 
 
 def _check_complete(name: str, parameters: Iterable[Parameter], given: dict[str, Any]) -> None:
