@@ -2,6 +2,7 @@
 
 HoldfastError
 ├── NotFound
+│   ├── UnknownRun            no run has this name
 │   ├── UnknownCheckpoint     no checkpoint has this id (or it is another user's)
 │   ├── UnknownAgent          no agent has this id (or it is another user's)
 │   ├── UnknownGroup          no group of checkpoints has this id
@@ -14,6 +15,7 @@ HoldfastError
 │   ├── RunMismatch           a run of this name exists with other code
 │   ├── DuplicateId           an id that must be new is taken
 │   ├── InvalidArgument       an argument that can't be what was meant
+│   ├── MissingExtra          an optional dependency that this call needs is not installed
 │   └── MissingMethod         the storage or agent lacks a method that this call needs
 ├── Unstorable
 │   ├── UnknownValueType      a value that can't be kept exactly, with its path
@@ -96,6 +98,12 @@ class UnknownGroup(NotFound):
     default_hint = "A group id is what manager.save_group() returned; it starts with grp_."
 
 
+class UnknownRun(NotFound):
+    """No run has this name (or it is another user's)."""
+
+    default_hint = "`holdfast runs` lists the runs that the store knows."
+
+
 class UnknownAgentType(NotFound):
     """Nothing was registered that can rebuild an agent of this type."""
 
@@ -144,6 +152,10 @@ class DuplicateId(Refused):
 
 class InvalidArgument(Refused, ValueError):
     """An argument that can't be what was meant."""
+
+
+class MissingExtra(Refused, ImportError):
+    """An optional dependency that this call needs is not installed."""
 
 
 class MissingMethod(Refused, NotImplementedError):

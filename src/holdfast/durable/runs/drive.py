@@ -1,0 +1,402 @@
+"""The drive: a program from one question to the next, each recorded before it is asked and answered once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.durable.runs import failures, values
+from holdfast.durable.runs.currentcall import CurrentCall, calling
+from holdfast.durable.runs.interpreter import (
+    ASYNC_SLEEP,
+    SLEEP,
+    Asked,
+    Called,
+    Ended,
+    Event,
+    Interpreter,
+    Program,
+    SandboxLost,
+    SnapshotRefused,
+    Waiting,
+)
+from holdfast.durable.runs.journal import Journal
+from holdfast.durable.runs.log import RunLog, answer_of
+from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Unknown
+from holdfast.durable.runs.seats import Seats
+from holdfast.durable.runs.snapshotting import SnapshotPolicy
+from holdfast.durable.runs.tool import Tool
+from holdfast.durable.runs.world import Diverged, World
+from holdfast.errors import Corrupt, HoldfastError, Unstorable
+from holdfast.history import codec
+from holdfast.history.records import Record, RlmToolCall, RlmToolResult
+
+if TYPE_CHECKING:
+    from holdfast.storage.protocol import Store
+
+log = logging.getLogger("holdfast")
+
+Answer = dict[str, Any]
+SLEEPS: Final = frozenset({SLEEP, ASYNC_SLEEP})
+_TIMER_SECONDS_MIN: Final = 0.05  # a shorter sleep is not worth a record
+
+
+@dataclass(kw_only=True)
+class Execution:
+    """What one execution of a run needs, whether it begins the run or goes on with it."""
+
+    store: Store
+    agent_id: str
+    user_id: str
+    log: RunLog
+    journal: Journal
+    program: Program
+    seats: Seats
+    policy: SnapshotPolicy
+    world: Callable[[list[list[Any]]], World]
+    session_base: bytes | None = None
+    now: Callable[[], float] = time.time
+    stand_in: Callable[[Tool, Asked], Awaitable[Answer | None]] | None = None  # a fork's recorded answers
+
+    @property
+    def run(self) -> str:
+        return self.log.start.tool_call_id
+
+
+class Drive:
+    """Drives one program to its end.
+
+    It has one way for everything: an answer that is recorded is delivered, in the order of the records; a call that
+    is recorded without one gets its tool's choice after a restart; every other call is recorded, and then made. So a
+    normal run, a recovery, a replay from the beginning and a fork differ only in what the log holds already.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        self.run = execution
+        self.log = execution.log
+        self.journal = execution.journal
+        self._tasks: dict[int, asyncio.Task[Answer]] = {}
+        self._asked: dict[int, Asked] = {}  # awaitable calls that were created and have not begun
+        self._interpreter = self._fresh([])
+        self._old = frozenset(self.log.calls)  # calls that an earlier process may have made
+        self.count = sum(call.tool_name not in SLEEPS for call in self.log.order)
+        self._crashes = 0
+
+    async def go(self) -> Ended:
+        """The program's end. Raises Diverged when it does not repeat what is recorded of it."""
+        try:
+            event = await self._enter()
+            while not isinstance(event, Ended):
+                try:
+                    event = await self._next(event)
+                except SandboxLost as lost:
+                    event = await self._entered_again(lost)
+            return event
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            if self._tasks:
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def close(self) -> None:
+        """Leaves the sandbox."""
+        await self._interpreter.close()
+
+    async def state(self) -> bytes | None:
+        """The interpreter's state after the end, for the next program of its session."""
+        return await self._interpreter.dump()
+
+    @property
+    def printed(self) -> str:
+        return self._interpreter.printed
+
+    def take_answers(self) -> list[Any] | None:
+        return self._interpreter.world.take()
+
+    # --- entering
+
+    async def _enter(self) -> Event:
+        """The first question: from the newest snapshot that loads, or from the beginning."""
+        for call in self.log.snapshots():
+            try:
+                snapshot = await self.run.store.snapshot(self.run.agent_id, call.seq)
+                if snapshot is None:
+                    continue
+                self._interpreter = self._fresh(self.log.answers_after(call.seq))
+                self._interpreter.recorded(tuple(self.log.calls))
+                return await self._interpreter.restore(snapshot, call.print_output)
+            except (Corrupt, SandboxLost, SnapshotRefused) as error:
+                log.warning("A snapshot of run %s can't be used, an earlier one is tried: %s", self.run.run, error)
+                await self._interpreter.close()
+        self._interpreter = self._fresh(self.log.answers_after(0))
+        return await self._interpreter.start(self.run.session_base)
+
+    async def _entered_again(self, lost: SandboxLost) -> Event:
+        """After the sandbox's process died under a live host: results that are known are delivered, tools go on."""
+        while True:
+            self._crashes += 1
+            await self._interpreter.close()
+            if self._crashes >= self.run.program.limits.crashes_max:
+                return Ended(
+                    printed=self._interpreter.printed,
+                    error=f"The sandbox crashed {self._crashes} times: {lost.message}",
+                    sound=False,
+                )
+            log.warning("Run %s goes on in another sandbox: %s", self.run.run, lost)
+            self._asked.clear()
+            try:
+                return await self._enter()
+            except SandboxLost as again:
+                lost = again
+
+    def _fresh(self, recorded: list[list[Any]]) -> Interpreter:
+        return Interpreter(self.run.program, self.run.seats, self.run.world(recorded), self.run.policy)
+
+    # --- one question
+
+    async def _next(self, event: Event) -> Event:
+        for asked in event.created:
+            self._asked[asked.call_id] = asked
+        if isinstance(event, Waiting):
+            return await self._at_await(event)
+        assert isinstance(event, Called)  # noqa: S101 - the one kind that is left
+        return await self._interpreter.answer(await self._at_call(event))
+
+    async def _at_call(self, event: Called) -> Answer:
+        call = event.call
+        if call.name == SLEEP and call.arguments["seconds"] < _TIMER_SECONDS_MIN:
+            if call.call_id > self.log.last_call:  # what was recorded after it shows that it is over
+                await asyncio.sleep(max(0.0, call.arguments["seconds"]))
+            return {"value": None}
+        if call.call_id in self.log.calls:
+            self._compare(event, call)
+        if (result := self.log.results.get(call.call_id)) is not None:
+            return answer_of(result)
+        task = self._tasks.get(call.call_id)
+        if task is None:
+            [task] = await self._begin(event, [call])
+        answer = await self._outcome(task, call.call_id)
+        del self._tasks[call.call_id]
+        return answer
+
+    async def _at_await(self, event: Waiting) -> Event:
+        """Begins what has not begun, then delivers one result: the one that was, or comes to be, recorded first."""
+        for call_id in event.pending:
+            if call_id in self.log.calls and call_id in self._asked:
+                self._compare(event, self._asked[call_id])
+        result = self.log.first_among(event.pending)
+        if result is None:
+            new = [call_id for call_id in event.pending if call_id not in self._tasks]
+            if new:
+                await self._begin(event, [self._known(call_id) for call_id in new])
+            result = await self._first_of(event.pending)
+        call_id = int(result.call_id)
+        self._tasks.pop(call_id, None)
+        self._asked.pop(call_id, None)
+        return await self._interpreter.settle(call_id, answer_of(result))
+
+    def _known(self, call_id: int) -> Asked:
+        """An awaitable call: as it was made in this execution, or as it is recorded when a snapshot only has its id."""
+        asked = self._asked.get(call_id)
+        if asked is None:
+            record = self.log.calls[call_id]
+            asked = Asked(call_id=call_id, name=record.tool_name, arguments=dict(record.tool_args))
+        return asked
+
+    async def _first_of(self, pending: tuple[int, ...]) -> RlmToolResult:
+        while True:
+            await self._patiently({self._tasks[call_id] for call_id in pending if call_id in self._tasks})
+            for call_id in pending:  # each is recorded in turn, so that a replay delivers them alike
+                task = self._tasks.get(call_id)
+                if task is not None and task.done():
+                    await self._outcome(task, call_id)
+            if (result := self.log.first_among(pending)) is not None:
+                return result
+
+    # --- calls
+
+    async def _begin(self, event: Called | Waiting, calls: list[Asked]) -> list[asyncio.Task[Answer]]:
+        """Records the calls that are new, in one commit, and starts them; those of a dead process get their choice."""
+        new = [call for call in calls if call.call_id not in self.log.calls]
+        if new:
+            await self._record(event, new)
+        tasks = []
+        for call in calls:
+            old = call.call_id in self._old
+            task = asyncio.ensure_future(self._again(call) if old else self._made(call, attempt=1))
+            self._tasks[call.call_id] = task
+            tasks.append(task)
+        return tasks
+
+    async def _record(self, event: Called | Waiting, calls: list[Asked]) -> None:
+        records: list[Record] = []
+        batch = calls[0].call_id if isinstance(event, Waiting) else None
+        for place, call in enumerate(calls):
+            self.count += call.name not in SLEEPS
+            snapshot = event.snapshot if place == 0 else None
+            records.append(
+                RlmToolCall(
+                    tool_call_id=self.run.run,
+                    call_id=call.call_id,
+                    snapshot=snapshot,
+                    print_output=event.printed,
+                    tool_call_count=self.count,
+                    tool_name=call.name,
+                    tool_args=self._timed(call),
+                    snapshot_seq=None if snapshot is not None else self.log.snapshot_seq,
+                    os_answers=self._interpreter.world.take() if place == 0 else None,
+                    session=self.log.start.session,
+                    batch=batch,
+                )
+            )
+        await self.journal.commit(*records)
+        self._interpreter.recorded(tuple(call.call_id for call in calls))
+
+    def _timed(self, call: Asked) -> dict[str, Any]:
+        """The arguments as they are recorded; a sleep's with the moment at which it ends, whoever waits for it."""
+        if call.name in SLEEPS:
+            return {**call.arguments, "until": self.run.now() + call.arguments["seconds"]}
+        return call.arguments
+
+    async def _made(self, call: Asked, *, attempt: int) -> Answer:
+        """The call, carried out. Whatever it raises is an answer for the program."""
+        if call.name in SLEEPS:
+            until = self.log.calls[call.call_id].tool_args["until"]
+            seconds = min(until - self.run.now(), call.arguments["seconds"])
+            await asyncio.sleep(max(0.0, seconds))
+            return {"value": None}
+        tool = self.run.program.tools.get(call.name)
+        if tool is None:
+            return {"error": {"type": "NameError", "message": f"name '{call.name}' is not defined"}}
+        if self.count > self.run.program.limits.tool_calls_max:
+            return _error(RuntimeError(f"A program may make {self.run.program.limits.tool_calls_max} tool calls"))
+        if self.run.stand_in is not None and (answer := await self.run.stand_in(tool, call)) is not None:
+            return answer
+        try:
+            with calling(self._current(call, attempt)):
+                return self._storable(call, values.to_program(await tool.call(call.arguments)))
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the program may catch it
+            return _error(error)
+
+    async def _again(self, call: Asked) -> Answer:
+        """A call that a dead process may or may not have made, as its tool wants it."""
+        if call.name in SLEEPS or self.run.stand_in is not None:
+            return await self._made(call, attempt=1)
+        record = self.log.calls[call.call_id]
+        attempt = record.attempt or 1
+        tool = self.run.program.tools.get(call.name)
+        choice = "error" if tool is None else tool.on_restart
+        if tool is not None and choice == "reconcile":
+            outcome = await self._reconciled(tool, call, attempt)
+            if isinstance(outcome, Happened):
+                return self._storable(call, values.to_program(outcome.result))
+            choice = "retry" if isinstance(outcome, DidNotHappen) else "error"
+        if choice != "retry":
+            return {"error": failures.RESTARTED}
+        again = record.evolve(seq=0, at=None, snapshot=None, attempt=attempt + 1, snapshot_seq=self.log.snapshot_seq,
+                              os_answers=None)  # fmt: skip
+        await self.journal.commit(again)
+        return await self._made(call, attempt=attempt + 1)
+
+    async def _reconciled(self, tool: Tool, call: Asked, attempt: int) -> Happened | DidNotHappen | Unknown:
+        """What the tool's owner says about the call. An answer that fails says nothing."""
+        current = self._current(call, attempt)
+        try:
+            with calling(current):
+                outcome = await asyncio.to_thread(tool.reconcile, current) if tool.reconcile else Unknown()
+                return await outcome if inspect.isawaitable(outcome) else outcome
+        except Exception as error:  # noqa: BLE001 - whatever it raises, it is not known whether the call happened
+            log.warning("Whether %s of run %s happened is unknown: %s", call.name, self.run.run, error)
+            return Unknown()
+
+    def _storable(self, call: Asked, value: Any) -> Answer:
+        """The result, if it can be kept. The call has happened either way, which the program is told."""
+        most = self.run.program.limits.result_bytes_max
+        try:
+            size = len(codec.encode(value, path="result"))
+        except Unstorable as error:
+            return _error(ValueError(f"{call.name}() was called; its result can't be kept: {error.message}"))
+        if size > most:
+            return _error(ValueError(f"{call.name}() was called; its result of {size:,} bytes is over {most:,}"))
+        return {"value": value}
+
+    def _current(self, call: Asked, attempt: int) -> CurrentCall:
+        return CurrentCall(
+            agent_id=self.run.agent_id, tool_call_id=self.run.run, call_id=call.call_id, attempt=attempt,
+            epoch=self.journal.epoch or 0, tool_name=call.name, arguments=call.arguments,
+            feed=self.log.start.seq,
+        )  # fmt: skip
+
+    # --- answers
+
+    async def _outcome(self, task: asyncio.Task[Answer], call_id: int) -> Answer:
+        """The task's answer, recorded."""
+        await self._patiently({task})
+        answer = await task
+        if call_id not in self.log.results:
+            record = self.log.calls[call_id]
+            self.journal.add(
+                RlmToolResult(
+                    tool_call_id=self.run.run,
+                    call_id=call_id,
+                    tool_name=record.tool_name,
+                    tool_result=answer["error"] if "error" in answer else answer["value"],
+                    tool_is_error="error" in answer,
+                    attempt=record.attempt,
+                    session=record.session,
+                )
+            )
+        return answer
+
+    async def _patiently(self, tasks: set[asyncio.Task[Answer]]) -> None:
+        """Waits until one of them is done; meanwhile the seat is others', if they want it."""
+        if any(task.done() for task in tasks):
+            return
+        wanted = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        end = self.run.seats.when_wanted(lambda: loop.call_soon_threadsafe(wanted.set))
+        asking = asyncio.ensure_future(wanted.wait())
+        try:
+            if self.run.seats.wanted:
+                wanted.set()
+            await asyncio.wait({*tasks, asking}, return_when=asyncio.FIRST_COMPLETED)
+            if not any(task.done() for task in tasks):
+                await self._interpreter.park()
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asking.cancel()
+            end()
+
+    # --- replay
+
+    def _compare(self, event: Called | Waiting, call: Asked) -> None:
+        """Holds a call against its record: what is not the same was not repeated, and nobody may guess."""
+        record = self.log.calls[call.call_id]
+        recorded = {name: value for name, value in dict(record.tool_args).items() if name != "until"}
+        if call.name not in SLEEPS:
+            recorded = dict(record.tool_args)
+        if record.tool_name != call.name or not values.masked_equal(recorded, call.arguments):
+            raise Diverged(
+                f"Run {self.run.run} does not repeat call {call.call_id}",
+                recorded=f"{record.tool_name}({_shown(recorded)})",
+                replayed=f"{call.name}({_shown(call.arguments)})",
+            )
+        printed, before = values.masked_text(event.printed), values.masked_text(record.print_output)
+        if isinstance(event, Called) and printed != before:
+            raise Diverged(
+                f"Run {self.run.run} printed something else before call {call.call_id}",
+                recorded=before[-500:], replayed=printed[-500:],
+            )  # fmt: skip
+
+
+def _error(error: BaseException) -> Answer:
+    return {"error": failures.recorded(error)}
+
+
+def _shown(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r:.200}" for name, value in arguments.items())

@@ -1,0 +1,247 @@
+"""The executor: begins runs, goes on with those that a dead process left, and writes their ends."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.durable.runs.drive import Drive, Execution
+from holdfast.durable.runs.fork import NoRecordedAnswer, Original, StandIn
+from holdfast.durable.runs.interpreter import Asked, Ended, Program
+from holdfast.durable.runs.journal import Journal
+from holdfast.durable.runs.limits import Limits
+from holdfast.durable.runs.log import RunLog
+from holdfast.durable.runs.outer import belongs, completing
+from holdfast.durable.runs.result import RunResult
+from holdfast.durable.runs.seats import Seats
+from holdfast.durable.runs.snapshotting import SnapshotPolicy
+from holdfast.durable.runs.tool import Tools
+from holdfast.durable.runs.world import Diverged, World
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.history.fold import live_path
+from holdfast.history.records import RlmComplete, RlmRestart, RlmStart, RlmToolResult
+
+if TYPE_CHECKING:
+    from pydantic_monty import MountDir
+
+    from holdfast.storage.protocol import RunPlace, Store
+
+log = logging.getLogger("holdfast")
+
+TOO_EARLY: Final = "Process was restarted before any tool call"
+_DECLARED: Final = re.compile(r"^(?:async )?def (\w+)", re.MULTILINE)
+
+
+@dataclass(kw_only=True)
+class Executor:
+    """Everything that executions of one runner share."""
+
+    store: Store
+    tools: Tools
+    limits: Limits
+    seats: Seats
+    now: Callable[[], float]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[MountDir, ...] = ()
+    type_check: bool = True
+
+    # --- ways in
+
+    async def begin(self, agent_id: str, user_id: str, start: RlmStart) -> RunResult:
+        """A run that is new: its start is durable before the program is."""
+        info = await self.store.agent(agent_id)
+        last = 0 if info is None else info.last_seq
+        outer = await belongs(self.store, agent_id, start.tool_call_id, last + 1)
+        base, feed = await self._base(agent_id, start.session, before=None)
+        start = start.evolve(feed=feed if start.session is not None else None)
+        policy = SnapshotPolicy()
+        log = RunLog(start=start)
+        journal = Journal(self.store, agent_id, user_id, log=log, policy=policy)
+        [begun] = await journal.begin(start)
+        log.start = begun  # type: ignore[assignment]
+        preamble = start.preamble if self.type_check and base is None else None
+        execution = self._execution(agent_id, user_id, journal, policy, base, preamble)
+        return await self._to_its_end(execution, outer=outer, recovered=False)
+
+    async def go_on(self, place: RunPlace, *, again: bool = False) -> RunResult:
+        """A run that was left behind: from its newest snapshot, with all that is recorded.
+
+        `again` takes up one that was parked.
+        """
+        records = live_path(await self.store.read(place.agent_id, after=place.start - 1, snapshots=False))
+        log = RunLog.of(records)
+        waits = self._why_not(place, log, again=again)
+        if waits is not None:
+            return waits
+        policy = SnapshotPolicy()
+        journal = Journal(self.store, place.agent_id, place.user_id, log=log, policy=policy)
+        restart = RlmRestart(tool_call_id=place.name, attempt=log.restarts + 1, session=log.start.session)
+        await journal.begin(restart)
+        outer = await belongs(self.store, place.agent_id, place.name, place.start)
+        if not log.calls:
+            complete = _complete(log, Ended(printed="", error=TOO_EARLY), 0)
+            return await self._finished(journal, complete, outer=outer, recovered=True)
+        base, _ = await self._base(place.agent_id, log.start.session, before=place.start)
+        execution = self._execution(place.agent_id, place.user_id, journal, policy, base, None)
+        return await self._to_its_end(execution, outer=outer, recovered=True)
+
+    async def fork(self, original: Original, at: int, answer: dict[str, Any], *, agent_id: str, live: bool) -> RunResult:
+        """Another agent's run that shares the original's calls up to the n-th, which has this answer instead."""
+        call = original.call(at)
+        records = await original.up_to(self.store, call, at)
+        records.append(
+            RlmToolResult(
+                tool_call_id=original.place.name, call_id=call.call_id, tool_name=call.tool_name,
+                tool_result=answer.get("error", answer.get("value")), tool_is_error="error" in answer,
+            )
+        )  # fmt: skip
+        policy = SnapshotPolicy()
+        start = records[0]
+        assert isinstance(start, RlmStart)  # noqa: S101 - a run begins with it
+        log = RunLog(start=start)
+        journal = Journal(self.store, agent_id, original.place.user_id, log=log, policy=policy)
+        begun = await journal.begin(*records)
+        log.start = begun[0]  # type: ignore[assignment]
+        base, _ = await self._base(original.place.agent_id, original.place.session, before=original.place.start)
+        execution = self._execution(agent_id, original.place.user_id, journal, policy, base, None)
+        execution.stand_in = None if live else StandIn(original, log.results)
+        return await self._to_its_end(execution, outer=False, recovered=False)
+
+    # --- parts
+
+    def _execution(
+        self, agent_id: str, user_id: str, journal: Journal, policy: SnapshotPolicy, base: bytes | None,
+        preamble: str | None,
+    ) -> Execution:  # fmt: skip
+        start = journal.log.start
+        program = Program(
+            code=start.code, tools=self.tools, limits=self.limits, feed=start.feed or 0, mounts=self.mounts,
+            preamble=preamble,
+        )  # fmt: skip
+        return Execution(
+            store=self.store, agent_id=agent_id, user_id=user_id, log=journal.log, journal=journal, program=program,
+            seats=self.seats, policy=policy, session_base=base, now=self.now,
+            world=lambda recorded: World(now=self.now, environment=self.environment, recorded=recorded),
+        )  # fmt: skip
+
+    async def _to_its_end(self, execution: Execution, *, outer: bool, recovered: bool) -> RunResult:
+        drive, journal = Drive(execution), execution.journal
+        try:
+            ended = await drive.go()
+            leaves = execution.log.start.session is not None and ended.sound
+            complete = _complete(execution.log, ended, drive.count).evolve(
+                snapshot=await drive.state() if leaves else None,
+                feed=execution.log.start.feed if leaves else None,  # says that the session goes on from here
+                os_answers=drive.take_answers(),
+            )
+            return await self._finished(journal, complete, outer=outer, recovered=recovered)
+        except Diverged as diverged:
+            return await self._parked(execution, diverged)
+        except NoRecordedAnswer as stopped:
+            ended = Ended(printed=drive.printed, error=stopped.message)
+            return await self._finished(journal, _complete(execution.log, ended, drive.count), outer=outer,
+                                        recovered=recovered)  # fmt: skip
+        except BaseException:
+            with suppress(HoldfastError):  # what went wrong first matters more
+                await journal.release()
+            raise
+        finally:
+            await drive.close()
+
+    async def _finished(
+        self, journal: Journal, complete: RlmComplete, *, outer: bool, recovered: bool
+    ) -> RunResult:
+        result = RunResult.of(journal.agent_id, complete, recovered=recovered)
+        await journal.end(*completing(complete, result, outer=outer, recovered=recovered))
+        return result
+
+    async def _parked(self, execution: Execution, diverged: Diverged) -> RunResult:
+        """The run stays as it is, for a person to look at: both sides are shown, and nothing was guessed."""
+        reason = f"{diverged.message}: recorded {diverged.recorded!r}, replayed {diverged.replayed!r}"
+        restart = RlmRestart(tool_call_id=execution.run, attempt=execution.log.restarts, reason=reason)
+        await execution.journal.end(restart)
+        return _waiting(execution.agent_id, execution.run, "parked", reason)
+
+    def _why_not(self, place: RunPlace, log: RunLog, *, again: bool) -> RunResult | None:
+        """Why this run is not taken up by this host, or not now."""
+        missing = self._missing_tools(log.start)
+        if missing:
+            return _waiting(
+                place.agent_id, place.name, "left", f"This host has no tool {', '.join(missing)}, which the run may call"
+            )
+        if again:
+            return None
+        if log.parked is not None:
+            return _waiting(place.agent_id, place.name, "parked", log.parked)
+        if log.fruitless >= self.limits.crashes_max:
+            reason = f"Its host died {log.fruitless} times while it ran, without a tool's success between"
+            return _waiting(place.agent_id, place.name, "parked", reason)
+        return None
+
+    def _missing_tools(self, start: RlmStart) -> list[str]:
+        """The tools that the program names, that it was offered when it began, and that are not here."""
+        offered = set(_DECLARED.findall(start.preamble))
+        try:
+            used = {node.id for node in ast.walk(ast.parse(start.code)) if isinstance(node, ast.Name)}
+        except (SyntaxError, ValueError, RecursionError):
+            used = offered
+        return sorted(name for name in offered & used if name not in self.tools)
+
+    async def _base(self, agent_id: str, session: str | None, *, before: int | None) -> tuple[bytes | None, int]:
+        """What the session's earlier programs left, and which program the next one is."""
+        if session is None:
+            return None, 0
+        for place in await self.store.runs(agent_id=agent_id, session=session):
+            if (before is not None and place.start >= before) or place.end is None:
+                continue
+            [start] = await self.store.read(agent_id, after=place.start - 1, limit=1, snapshots=False)
+            [end] = await self.store.read(agent_id, after=place.end - 1, limit=1, snapshots=False)
+            assert isinstance(start, RlmStart)  # noqa: S101 - the index was checked against the records
+            assert isinstance(end, RlmComplete)  # noqa: S101
+            if end.feed is None:
+                continue  # it left nothing sound behind
+            try:
+                state = await self.store.snapshot(agent_id, place.end)
+            except Corrupt as error:
+                log.warning("The state of session %s is damaged, it is rebuilt: %s", session, error)
+                state = None
+            if state is None:
+                state = await self._rebuilt(place, records_of=start)
+            return state, (start.feed or 0) + 1
+        return None, 0
+
+    async def _rebuilt(self, place: RunPlace, *, records_of: RlmStart) -> bytes | None:
+        """The state that a finished program of a session left, made again by a replay."""
+        records = live_path(await self.store.read(place.agent_id, after=place.start - 1, snapshots=False))
+        log_of_run = RunLog.of(records)
+        base, _ = await self._base(place.agent_id, place.session, before=place.start)
+        policy = SnapshotPolicy()
+        journal = Journal(self.store, place.agent_id, place.user_id, log=log_of_run, policy=policy)
+        execution = self._execution(place.agent_id, place.user_id, journal, policy, base, None)
+        drive = Drive(execution)
+        try:
+            await drive.go()
+            return await drive.state()
+        finally:
+            await drive.close()
+
+
+def _complete(log: RunLog, ended: Ended, count: int) -> RlmComplete:
+    return RlmComplete(
+        tool_call_id=log.start.tool_call_id,
+        output=ended.output,
+        print_output=ended.printed,
+        tool_call_count=count,
+        is_error=ended.error is not None,
+        error=ended.error,
+        session=log.start.session,
+    )
+
+
+def _waiting(agent_id: str, name: str, status: Any, reason: str) -> RunResult:
+    return RunResult(agent_id=agent_id, tool_call_id=name, is_error=True, error=reason, status=status)

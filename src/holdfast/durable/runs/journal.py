@@ -1,0 +1,120 @@
+"""The journal of one run: what must be durable before something else happens, in as few commits as that allows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from holdfast.durable.runs.log import RunLog
+from holdfast.durable.runs.snapshotting import SnapshotPolicy
+from holdfast.errors import HoldfastError
+from holdfast.history.records import Record, RlmToolCall
+from holdfast.storage.protocol import Change
+
+if TYPE_CHECKING:
+    from holdfast.storage.protocol import Committed, Store
+
+RESULT_SECONDS_MAX: Final = 0.005
+"""A result may wait this long for the next record that needs a commit: nothing outside saw it before."""
+
+
+class Journal:
+    """Appends a run's records to its agent's history, and holds the agent from the first commit to the last."""
+
+    def __init__(self, store: Store, agent_id: str, user_id: str, *, log: RunLog, policy: SnapshotPolicy) -> None:
+        self.store = store
+        self.agent_id = agent_id
+        self.user_id = user_id
+        self.log = log
+        self.epoch: int | None = None
+        self._policy = policy
+        self._waiting: list[Record] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._failure: HoldfastError | None = None
+        self._lock = asyncio.Lock()
+
+    async def begin(self, *records: Record, take_over: bool = False) -> list[Record]:
+        """Takes the agent with the first records of an execution. Who is cancelled meanwhile does not leave it taken."""
+        try:
+            return await self._commit(records, hold=True, take_over=take_over)
+        except asyncio.CancelledError:
+            await self.release()
+            raise
+
+    def add(self, record: Record) -> None:
+        """A record that need not be durable yet: it goes with the next commit, or soon alone."""
+        self._waiting.append(record)
+        self.log.add(record)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RESULT_SECONDS_MAX, self._flush)
+
+    async def commit(self, *records: Record) -> list[Record]:
+        """These records, and what waited, durable when it returns; numbered as they are stored now."""
+        return await self._commit(records, hold=True)
+
+    async def end(self, *records: Record) -> list[Record]:
+        """The last records of an execution; the agent is given back."""
+        return await self._commit(records, hold=False)
+
+    async def release(self) -> None:
+        """Gives the agent back without an end: the run stays pending. What waited is still written if it can be."""
+        if self.epoch is not None:
+            await self._commit((), hold=False)
+
+    async def _commit(self, records: tuple[Record, ...], *, hold: bool, take_over: bool = False) -> list[Record]:
+        async with self._lock:
+            self._stop_timer()
+            if self._failure is not None and hold:
+                raise self._failure
+            waited, self._waiting = self._waiting, []
+            everything = (*waited, *records)
+            change = Change(
+                agent_id=self.agent_id, user_id=self.user_id, records=everything, epoch=self.epoch, hold=hold,
+                take_over=take_over,
+            )  # fmt: skip
+            started = time.perf_counter()
+            committing = asyncio.ensure_future(self.store.commit(change))
+            try:
+                [done] = await asyncio.shield(committing)
+            except asyncio.CancelledError:
+                [done] = await committing  # it lands all the same: nothing of it may be written twice
+                self.epoch = done.epoch if hold else None
+                raise
+            except Exception:
+                self._waiting = [*waited, *self._waiting]
+                raise
+            self._measure(everything, time.perf_counter() - started)
+            self.epoch = done.epoch if hold else None
+            return self._numbered(records, done, len(waited))
+
+    def _numbered(self, records: tuple[Record, ...], done: Committed, offset: int) -> list[Record]:
+        first = done.first_seq + offset
+        numbered = [record.evolve(seq=first + place) for place, record in enumerate(records)]
+        for record in numbered:
+            has_bytes = isinstance(record, RlmToolCall) and record.snapshot is not None
+            self.log.add(record.evolve(snapshot=b"") if has_bytes else record)  # the bytes are in the store now
+        return numbered
+
+    def _measure(self, records: tuple[Record, ...], seconds: float) -> None:
+        if not any(isinstance(record, RlmToolCall) and record.snapshot is not None for record in records):
+            self._policy.committed(seconds)
+
+    # --- results that wait
+
+    def _flush(self) -> None:
+        self._timer = None
+        self._flushing = asyncio.ensure_future(self._flushed())
+
+    async def _flushed(self) -> None:
+        try:
+            if self._waiting:
+                await self._commit((), hold=True)
+        except HoldfastError as error:  # whoever commits next is told: nothing may be begun after it
+            self._failure = error
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

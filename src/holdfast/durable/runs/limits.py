@@ -1,0 +1,19 @@
+"""How much one program may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """The same when a run begins and when it goes on elsewhere. Time counts while the program computes, not in tools."""
+
+    turn_seconds_max: float = 60.0  # between two calls
+    memory_bytes_max: int = 1 << 30
+    recursion_depth_max: int = 1000
+    suspensions_max: int = 1_000_000  # calls, clock reads and awaits of one run
+    tool_calls_max: int = 100_000
+    print_bytes_max: int = 10 << 20
+    result_bytes_max: int = 1 << 20  # of one tool's result
+    crashes_max: int = 3  # of the sandbox or of the host, without progress between them

@@ -1,0 +1,91 @@
+"""What a history says of one run: its calls, their results in the order in which they came, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.history.records import (
+    Record,
+    RlmComplete,
+    RlmRestart,
+    RlmStart,
+    RlmToolCall,
+    RlmToolResult,
+)
+
+
+@dataclass(kw_only=True)
+class RunLog:
+    """A fold over the live path from a run's `rlm_start` on. It grows with what the run records."""
+
+    start: RlmStart
+    calls: dict[int, RlmToolCall] = field(default_factory=dict)  # the newest attempt of each
+    results: dict[int, RlmToolResult] = field(default_factory=dict)  # in the order in which they were recorded
+    order: list[RlmToolCall] = field(default_factory=list)  # every call's first record
+    complete: RlmComplete | None = None
+    snapshot_seq: int | None = None  # where the newest snapshot was kept
+    last_call: int = -1  # the id of the newest call
+    restarts: int = 0  # all of them
+    fruitless: int = 0  # those since the last success of a tool
+    parked: str | None = None  # why it waits for a person
+    _places: dict[int, int] = field(default_factory=dict)  # of results, in their order
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> RunLog:
+        """`records` is a live path that begins with the run's `rlm_start`; other runs may lie between."""
+        rest = iter(records)
+        start = next(rest)
+        if not isinstance(start, RlmStart):
+            raise TypeError(f"a run begins with rlm_start, not {start.type}")
+        log = cls(start=start)
+        for record in rest:
+            log.add(record)
+            if log.complete is not None:
+                break
+        return log
+
+    def add(self, record: Record) -> None:
+        """Takes in a record; one that is not this run's is passed over."""
+        if getattr(record, "tool_call_id", None) != self.start.tool_call_id:
+            return
+        if isinstance(record, RlmToolCall):
+            self._add_call(int(record.call_id), record)
+        elif isinstance(record, RlmToolResult):
+            self._places.setdefault(int(record.call_id), len(self._places))
+            self.results.setdefault(int(record.call_id), record)
+            if not record.tool_is_error:
+                self.fruitless = 0
+        elif isinstance(record, RlmRestart):
+            self.parked = record.reason
+            self.restarts = record.attempt
+            self.fruitless += record.reason is None
+        elif isinstance(record, RlmComplete):
+            self.complete = record
+
+    def _add_call(self, call_id: int, record: RlmToolCall) -> None:
+        if call_id not in self.calls:
+            self.order.append(record)
+        self.calls[call_id] = record
+        self.last_call = max(self.last_call, call_id)
+        if record.snapshot is not None:
+            self.snapshot_seq = record.seq
+
+    def answers_after(self, seq: int) -> list[list[Any]]:
+        """What the world answered after the call recorded at this position, in order."""
+        return [answer for call in self.order if call.seq > seq for answer in call.os_answers or ()]
+
+    def first_among(self, pending: Iterable[int]) -> RlmToolResult | None:
+        """The result that was recorded first of those that are waited for: they are delivered in this order."""
+        known = [(place, call_id) for call_id in pending if (place := self._places.get(call_id)) is not None]
+        return self.results[min(known)[1]] if known else None
+
+    def snapshots(self) -> list[RlmToolCall]:
+        """The calls with which a snapshot was kept, the newest first."""
+        return [call for call in reversed(self.order) if call.snapshot is not None]
+
+
+def answer_of(result: RlmToolResult) -> dict[str, Any]:
+    """A recorded result as it is delivered."""
+    return {"error": result.tool_result} if result.tool_is_error else {"value": result.tool_result}

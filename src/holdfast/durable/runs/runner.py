@@ -1,0 +1,216 @@
+"""`PythonRunner`: runs Python that a model wrote, so that the process can die anywhere and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from holdfast.durable.runs.executor import Executor
+from holdfast.durable.runs.failures import recorded
+from holdfast.durable.runs.fork import Original
+from holdfast.durable.runs.limits import Limits
+from holdfast.durable.runs.mounts import Mount, mount_dirs
+from holdfast.durable.runs.offer import Offer, offer
+from holdfast.durable.runs.result import RunResult
+from holdfast.durable.runs.seats import Seats
+from holdfast.durable.runs.tool import Tool, Tools
+from holdfast.durable.runs.values import to_program
+from holdfast.durable.users import users_of
+from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, OwnedElsewhere, RunMismatch, UnknownRun
+from holdfast.history.records import RlmComplete, RlmStart
+from holdfast.storage.adapter import as_store
+from holdfast.storage.ids import new_id
+from holdfast.storage.memory import InMemoryCheckpointStorage
+
+if TYPE_CHECKING:
+    from holdfast.storage.protocol import CheckpointStorage, Pending, RunPlace
+
+_RECOVERED_AT_ONCE: Final = 8
+_NONE: Final = object()
+
+
+class PythonRunner:
+    """Runs programs in a sandbox in which they can call these tools, and records each step before it has effects.
+
+    `recover()` goes on with what dead processes left. `environment` and `mounts` are all that a program sees of the
+    host; without them, nothing. `workers` is how many programs compute at a time; any number may wait for tools.
+    """
+
+    def __init__(
+        self,
+        storage: CheckpointStorage | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        *,
+        user_id: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        environment: Mapping[str, str] | None = None,
+        mounts: Mapping[str, str | Path | Mount] | None = None,
+        type_check: bool = True,
+        workers: int | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.storage = storage if storage is not None else InMemoryCheckpointStorage()
+        self.store = as_store(self.storage)
+        self.user_id = user_id
+        self.tools = Tools.of(tools)
+        self._executor = Executor(
+            store=self.store, tools=self.tools, limits=limits, seats=Seats(workers), now=now,
+            environment=dict(environment or {}), mounts=mount_dirs(mounts or {}), type_check=type_check,
+        )  # fmt: skip
+        self._running: dict[tuple[str, str], asyncio.Task[RunResult]] = {}
+        self._users = users_of(self.storage)
+        self._users.join(self)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"PythonRunner({self.storage!r}, tools=[{', '.join(tool.name for tool in self.tools)}])"
+
+    @property
+    def tool(self) -> Offer:
+        """What an agent framework shows a model so that it can call `run_python`."""
+        return offer(self.tools)
+
+    async def run(
+        self,
+        agent_id: str,
+        code: str,
+        tool_call_id: str,
+        *,
+        user_id: str | None = None,
+        session: str | None = None,
+    ) -> RunResult:
+        """Runs the code under a name, once: a run that is finished gives its recorded result, one that was left
+        behind goes on, one of this name with other code is `RunMismatch`.
+        """
+        name = (agent_id, tool_call_id)
+        task = self._running.get(name)
+        if task is None:
+            user = user_id or self.user_id or "default"
+            task = self._running[name] = asyncio.ensure_future(self._run(agent_id, code, tool_call_id, user, session))
+            task.add_done_callback(lambda _: self._running.pop(name, None))
+            return await task
+        result = await asyncio.shield(task)
+        await self._check_code(agent_id, tool_call_id, code)
+        return result
+
+    async def recover(
+        self, agent_id: str | None = None, user_id: str | None = None, *, again: bool = False
+    ) -> list[RunResult]:
+        """Goes on with the runs that dead processes left, each to its end; every outcome is returned.
+
+        One that can't be taken up says why: its `status` is `parked` or `left`. With `again`, parked ones are tried.
+        """
+        found = await self.store.pending("run", agent_id=agent_id, user_id=user_id or self.user_id)
+        dead = [one for one in found if not one.owner_alive and (one.agent_id, one.name) not in self._running]
+        turns = asyncio.Semaphore(_RECOVERED_AT_ONCE)
+
+        async def recovered(one: Pending) -> RunResult:
+            async with turns:
+                return await self._recovered(one.agent_id, one.name, again=again)
+
+        return list(await asyncio.gather(*(recovered(one) for one in dead)))
+
+    async def fork(
+        self,
+        tool_call_id: str,
+        *,
+        at: int,
+        result: Any = _NONE,
+        exception: BaseException | None = None,
+        agent_id: str | None = None,
+        source_agent_id: str | None = None,
+        tools: Literal["recorded", "live"] = "recorded",
+    ) -> RunResult:
+        """Another run from the n-th tool call of this one, with another answer, in a history of its own (`agent_id`).
+
+        It calls no real tool: a call is answered as it was in the original, and the fork stops at the first that has
+        no recorded answer, unless the tool is `read_only`. With tools="live" the real ones are called from there on.
+        """
+        if (result is _NONE) == (exception is None):
+            raise InvalidArgument("A fork needs another answer: a result or an exception")
+        if tools not in ("recorded", "live"):
+            raise InvalidArgument(f"tools is 'recorded' or 'live', not {tools!r}")
+        original = await Original.read(self.store, await self._one_run(tool_call_id, source_agent_id))
+        name = agent_id or f"{original.place.agent_id}-{new_id('fork')[-6:]}"
+        if await self.store.agent(name) is not None:
+            raise DuplicateId(f"There is an agent {name} already", agent_id=name)
+        answer = {"value": to_program(result)} if exception is None else {"error": recorded(exception)}
+        return await self._executor.fork(original, at, answer, agent_id=name, live=tools == "live")
+
+    async def close(self) -> None:
+        """Ends the sandboxes and lets go of the storage. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in list(self._running.values()):
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await self._executor.seats.close()
+        if self._users.leave(self):
+            await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- parts
+
+    async def _run(self, agent_id: str, code: str, name: str, user_id: str, session: str | None) -> RunResult:
+        found = await self.store.runs(agent_id=agent_id, name=name, limit=1)
+        if not found:
+            start = RlmStart(tool_call_id=name, code=code, preamble=self.tools.preamble, session=session)
+            return await self._executor.begin(agent_id, user_id, start)
+        [place] = found
+        await self._check_code(agent_id, name, code)
+        if place.end is not None:
+            return await self._finished(place)
+        if place.owner_alive:
+            raise OwnedElsewhere(f"Run {name} of agent {agent_id} is running in a live process",
+                                 agent_id=agent_id, tool_call_id=name)  # fmt: skip
+        return await self._executor.go_on(place)
+
+    async def _recovered(self, agent_id: str, name: str, *, again: bool) -> RunResult:
+        try:
+            [place] = await self.store.runs(agent_id=agent_id, name=name, limit=1)
+            return await self._executor.go_on(place, again=again)
+        except OwnedElsewhere as error:  # another process was quicker
+            return RunResult(
+                agent_id=agent_id, tool_call_id=name, is_error=True, error=error.message, status="elsewhere"
+            )
+        except HoldfastError as error:  # one bad run must not keep the others from being recovered
+            return RunResult(agent_id=agent_id, tool_call_id=name, is_error=True, error=error.message, status="parked")
+
+    async def _one_run(self, name: str, agent_id: str | None) -> RunPlace:
+        """The run of this name; one that several agents have must be named with its agent."""
+        found = await self.store.runs(name=name, agent_id=agent_id, user_id=self.user_id)
+        agents = sorted({place.agent_id for place in found})
+        if not found:
+            raise UnknownRun(f"There is no run {name}", tool_call_id=name, agent_id=agent_id)
+        if len(agents) > 1:
+            raise InvalidArgument(
+                f"Several agents have a run {name}: {', '.join(agents)}", tool_call_id=name,
+                hint="Name one of them as source_agent_id.",
+            )  # fmt: skip
+        return found[0]
+
+    async def _check_code(self, agent_id: str, name: str, code: str) -> None:
+        [place] = await self.store.runs(agent_id=agent_id, name=name, limit=1)
+        [start] = await self.store.read(agent_id, after=place.start - 1, limit=1, snapshots=False)
+        if isinstance(start, RlmStart) and start.code != code:
+            raise RunMismatch(
+                f"Run {name} of agent {agent_id} exists with other code", agent_id=agent_id, tool_call_id=name
+            )
+
+    async def _finished(self, place: RunPlace) -> RunResult:
+        assert place.end is not None  # noqa: S101 - asked before
+        [complete] = await self.store.read(place.agent_id, after=place.end - 1, limit=1, snapshots=False)
+        assert isinstance(complete, RlmComplete)  # noqa: S101 - the index was checked against the records
+        return RunResult.of(place.agent_id, complete)

@@ -1,0 +1,70 @@
+"""What a program defines is there for the next one of its session, in this process or another."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.durable.runs.conftest import Killed
+
+
+async def test_variables_and_functions_live_from_one_run_to_the_next(runner_with):
+    runner = runner_with()
+    await runner.run("a", "x = 41\ndef more(n):\n    return n + 1", "call_1", session="s")
+    assert (await runner.run("a", "x = more(x)\nx", "call_2", session="s")).output == 42
+    assert (await runner_with().run("a", "x", "call_3", session="s")).output == 42
+
+
+async def test_sessions_are_apart(runner_with):
+    runner = runner_with(type_check=False)
+    await runner.run("a", "x = 1", "call_1", session="s")
+    assert (await runner.run("a", "x", "call_2", session="t")).is_error
+    assert (await runner.run("b", "x", "call_3", session="s")).is_error
+    assert (await runner.run("a", "x", "call_4")).is_error
+
+
+async def test_a_program_that_failed_leaves_what_it_had_done(runner_with):
+    runner = runner_with()
+    await runner.run("a", "x = 1", "call_1", session="s")
+    assert (await runner.run("a", "x = 2\n1 / 0", "call_2", session="s")).is_error
+    assert (await runner.run("a", "x", "call_3", session="s")).output == 2
+
+
+async def test_a_call_in_a_function_of_an_earlier_program_works(runner_with):
+    async def fetch(n: int) -> int:
+        return n * 2
+
+    runner = runner_with(fetch)
+    await runner.run("a", "async def twice(n):\n    return await fetch(await fetch(n))", "call_1", session="s")
+    assert (await runner.run("a", "await twice(3)", "call_2", session="s")).output == 12
+
+
+async def test_a_recovered_run_of_a_session_goes_on_in_it(runner_with):
+    def step(n: int) -> int:
+        if n == 2 and dying:
+            raise Killed
+        return n
+
+    dying = True
+    runner = runner_with(step)
+    await runner.run("a", "x = step(1)", "call_1", session="s")
+    with pytest.raises(Killed):
+        await runner.run("a", "y = x + step(1)\ntry:\n    step(2)\nexcept RuntimeError:\n    y += 100", "call_2", session="s")
+    dying = False
+    await runner_with(step).recover()
+    assert (await runner_with(step).run("a", "y", "call_3", session="s")).output == 102
+
+
+@pytest.mark.parametrize("lost", ["DELETE FROM snapshots", "UPDATE snapshots SET body = x'00'"])
+async def test_a_session_without_its_snapshots_is_made_again_from_its_programs(runner_with, store, lost):
+    calls = []
+
+    def step(n: int) -> int:
+        calls.append(n)
+        return n
+
+    runner = runner_with(step)
+    await runner.run("a", "x = step(1)", "call_1", session="s")
+    await runner.run("a", "x += step(10)", "call_2", session="s")
+    await store.write_side.alone(lambda session: session.db.execute(lost))
+    assert (await runner_with(step).run("a", "x + step(100)", "call_3", session="s")).output == 111
+    assert calls == [1, 10, 100]
