@@ -226,7 +226,7 @@ class Store(Protocol):
         """
 
     async def snapshot(self, agent_id: str, seq: int) -> bytes | None:
-        """The snapshot that is kept with the record at this position, authenticated; None when none is."""
+        """The snapshot that is kept with the record at this position, or None. A damaged one is `Corrupt`."""
 
     async def runs(
         self,
