@@ -178,7 +178,7 @@ def main() -> None:
         here = folder / f"{seed}-{store_number}"
         here.mkdir(parents=True)
         until_done(here, seed * 1000 + store_number * 10, chance, told)
-    print(json.dumps(told))
+    sys.stdout.write(json.dumps(told) + "\n")
 
 
 def until_done(folder: Path, seed: int, chance: random.Random, told: dict) -> None:

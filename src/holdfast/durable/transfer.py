@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.durable.past import Past
 from holdfast.errors import DuplicateId, InvalidImport
 from holdfast.history.fold import live_path
+from holdfast.history.prints import cumulative, relative
 from holdfast.history.records import (
     CheckpointDeleted,
     CheckpointSaved,
@@ -42,7 +43,7 @@ async def export_lines(store: Store, agent_id: str, *, everything: bool = False,
     """
     records = await Past(store).history(agent_id)
     kept = records if everything else live_path(records)
-    return [dumps_line(to_wire(record if snapshots else _without_snapshot(record))) for record in kept]
+    return [dumps_line(to_wire(record if snapshots else _without_snapshot(record))) for record in cumulative(kept)]
 
 
 def parse_lines(lines: Iterable[str | bytes]) -> list[Record]:
@@ -92,7 +93,7 @@ def _renumbered(records: Sequence[Record], *, first: int) -> list[Record]:
     """The records that come in, with the rewinds among them pointing at where their targets are now."""
     moved: list[Record] = []
     places: dict[int, int] = {}  # the number in the export → the last number here that it stands behind
-    for record in records:
+    for record in relative(records):
         if isinstance(record, Rewind):
             moved.append(Rewind(at=record.at, to=places.get(record.to, first - 1)))
         elif not isinstance(record, CheckpointSaved | CheckpointDeleted):

@@ -84,11 +84,12 @@ class RlmToolCall(Record):
     tool_call_id: str
     call_id: int | str
     snapshot: bytes | None
-    print_output: str
+    print_output: str  # since the call before; cumulative on the wire
     tool_call_count: int
     tool_name: str
     tool_args: Any
     snapshot_seq: int | None = None
+    line: int | None = None  # of the program's text, from 1; None in code of an earlier program of the session
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal
 
+from holdfast.durable.redaction import Redact
 from holdfast.durable.runs import failures, values
 from holdfast.durable.runs.currentcall import CurrentCall, calling
 from holdfast.durable.runs.interpreter import (
@@ -26,18 +27,16 @@ from holdfast.durable.runs.interpreter import (
     Waiting,
 )
 from holdfast.durable.runs.journal import Journal
-from holdfast.durable.runs.log import RunLog, answer_of
+from holdfast.durable.runs.log import answer_of
+from holdfast.durable.runs.observing import CallEvent, OnCall, tell
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Unknown
 from holdfast.durable.runs.seats import Seats
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tool
 from holdfast.durable.runs.world import Diverged, World
-from holdfast.errors import Corrupt, HoldfastError, Unstorable
+from holdfast.errors import Corrupt, Unstorable
 from holdfast.history import codec
 from holdfast.history.records import Record, RlmToolCall, RlmToolResult
-
-if TYPE_CHECKING:
-    from holdfast.storage.protocol import Store
 
 log = logging.getLogger("holdfast")
 
@@ -46,26 +45,28 @@ SLEEPS: Final = frozenset({SLEEP, ASYNC_SLEEP})
 _TIMER_SECONDS_MIN: Final = 0.05  # a shorter sleep is not worth a record
 
 
+def nothing_taken_out(value: Any, _path: str) -> tuple[Any, list[str]]:
+    return value, []
+
+
 @dataclass(kw_only=True)
 class Execution:
     """What one execution of a run needs, whether it begins the run or goes on with it."""
 
-    store: Store
-    agent_id: str
-    user_id: str
-    log: RunLog
     journal: Journal
     program: Program
     seats: Seats
     policy: SnapshotPolicy
     world: Callable[[list[list[Any]]], World]
+    redact: Redact = nothing_taken_out
     session_base: bytes | None = None
     now: Callable[[], float] = time.time
     stand_in: Callable[[Tool, Asked], Awaitable[Answer | None]] | None = None  # a fork's recorded answers
+    on_call: OnCall | None = None
 
     @property
     def run(self) -> str:
-        return self.log.start.tool_call_id
+        return self.journal.log.start.tool_call_id
 
 
 class Drive:
@@ -78,8 +79,8 @@ class Drive:
 
     def __init__(self, execution: Execution) -> None:
         self.run = execution
-        self.log = execution.log
         self.journal = execution.journal
+        self.log = self.journal.log
         self._tasks: dict[int, asyncio.Task[Answer]] = {}
         self._asked: dict[int, Asked] = {}  # awaitable calls that were created and have not begun
         self._interpreter = self._fresh([])
@@ -124,12 +125,12 @@ class Drive:
         """The first question: from the newest snapshot that loads, or from the beginning."""
         for call in self.log.snapshots():
             try:
-                snapshot = await self.run.store.snapshot(self.run.agent_id, call.seq)
+                snapshot = await self.journal.store.snapshot(self.journal.agent_id, call.seq)
                 if snapshot is None:
                     continue
                 self._interpreter = self._fresh(self.log.answers_after(call.seq))
                 self._interpreter.recorded(tuple(self.log.calls))
-                return await self._interpreter.restore(snapshot, call.print_output)
+                return await self._interpreter.restore(snapshot, self.log.printed_at(int(call.call_id)))
             except (Corrupt, SandboxLost, SnapshotRefused) as error:
                 log.warning("A snapshot of run %s can't be used, an earlier one is tried: %s", self.run.run, error)
                 await self._interpreter.close()
@@ -239,19 +240,22 @@ class Drive:
         for place, call in enumerate(calls):
             self.count += call.name not in SLEEPS
             snapshot = event.snapshot if place == 0 else None
+            arguments, redacted = self.run.redact(self._timed(call), "toolArgs")
             records.append(
                 RlmToolCall(
                     tool_call_id=self.run.run,
                     call_id=call.call_id,
                     snapshot=snapshot,
-                    print_output=event.printed,
+                    print_output=event.printed[len(self.log.printed) :] if place == 0 else "",
                     tool_call_count=self.count,
                     tool_name=call.name,
-                    tool_args=self._timed(call),
+                    tool_args=arguments,
                     snapshot_seq=None if snapshot is not None else self.log.snapshot_seq,
                     os_answers=self._interpreter.world.take() if place == 0 else None,
                     session=self.log.start.session,
                     batch=batch,
+                    line=call.line,
+                    redacted=redacted or None,
                 )
             )
         await self.journal.commit(*records)
@@ -265,6 +269,7 @@ class Drive:
 
     async def _made(self, call: Asked, *, attempt: int) -> Answer:
         """The call, carried out. Whatever it raises is an answer for the program."""
+        self._tell("begun", call.call_id)
         if call.name in SLEEPS:
             until = self.log.calls[call.call_id].tool_args["until"]
             seconds = min(until - self.run.now(), call.arguments["seconds"])
@@ -291,6 +296,8 @@ class Drive:
         attempt = record.attempt or 1
         tool = self.run.program.tools.get(call.name)
         choice = "error" if tool is None else tool.on_restart
+        if choice == "retry" and record.redacted and call.arguments == record.tool_args:
+            choice = "error"  # the arguments are gone with the process: nobody can make this call again
         if tool is not None and choice == "reconcile":
             outcome = await self._reconciled(tool, call, attempt)
             if isinstance(outcome, Happened):
@@ -299,7 +306,7 @@ class Drive:
         if choice != "retry":
             return {"error": failures.RESTARTED}
         again = record.evolve(seq=0, at=None, snapshot=None, attempt=attempt + 1, snapshot_seq=self.log.snapshot_seq,
-                              os_answers=None)  # fmt: skip
+                              os_answers=None, print_output="")  # fmt: skip
         await self.journal.commit(again)
         return await self._made(call, attempt=attempt + 1)
 
@@ -327,7 +334,7 @@ class Drive:
 
     def _current(self, call: Asked, attempt: int) -> CurrentCall:
         return CurrentCall(
-            agent_id=self.run.agent_id, tool_call_id=self.run.run, call_id=call.call_id, attempt=attempt,
+            agent_id=self.journal.agent_id, tool_call_id=self.run.run, call_id=call.call_id, attempt=attempt,
             epoch=self.journal.epoch or 0, tool_name=call.name, arguments=call.arguments,
             feed=self.log.start.seq,
         )  # fmt: skip
@@ -351,7 +358,22 @@ class Drive:
                     session=record.session,
                 )
             )
+            self._tell("answered", call_id, answer)
         return answer
+
+    def _tell(self, what: Literal["begun", "answered"], call_id: int, answer: Answer | None = None) -> None:
+        if self.run.on_call is None:
+            return
+        record, answer = self.log.calls[call_id], answer or {}
+        tell(
+            self.run.on_call,
+            CallEvent(
+                what=what, agent_id=self.journal.agent_id, tool_call_id=self.run.run, call_id=call_id,
+                number=record.tool_call_count, attempt=record.attempt or 1, tool_name=record.tool_name,
+                arguments=dict(record.tool_args), line=record.line, printed=self.printed, result=answer.get("value"),
+                error=answer.get("error"),
+            ),
+        )  # fmt: skip
 
     async def _patiently(self, tasks: set[asyncio.Task[Answer]]) -> None:
         """Waits until one of them is done; meanwhile the seat is others', if they want it."""
@@ -377,16 +399,17 @@ class Drive:
     def _compare(self, event: Called | Waiting, call: Asked) -> None:
         """Holds a call against its record: what is not the same was not repeated, and nobody may guess."""
         record = self.log.calls[call.call_id]
-        recorded = {name: value for name, value in dict(record.tool_args).items() if name != "until"}
-        if call.name not in SLEEPS:
-            recorded = dict(record.tool_args)
-        if record.tool_name != call.name or not values.masked_equal(recorded, call.arguments):
+        recorded = dict(record.tool_args)
+        if call.name in SLEEPS:
+            recorded.pop("until", None)
+        replayed, _ = self.run.redact(call.arguments, "toolArgs")
+        if record.tool_name != call.name or not values.masked_equal(recorded, replayed):
             raise Diverged(
                 f"Run {self.run.run} does not repeat call {call.call_id}",
                 recorded=f"{record.tool_name}({_shown(recorded)})",
-                replayed=f"{call.name}({_shown(call.arguments)})",
+                replayed=f"{call.name}({_shown(replayed)})",
             )
-        printed, before = values.masked_text(event.printed), values.masked_text(record.print_output)
+        printed, before = values.masked_text(event.printed), values.masked_text(self.log.printed_at(call.call_id))
         if isinstance(event, Called) and printed != before:
             raise Diverged(
                 f"Run {self.run.run} printed something else before call {call.call_id}",

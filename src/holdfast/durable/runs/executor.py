@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.durable.runs.drive import Drive, Execution
+from holdfast.durable.redaction import Redact
+from holdfast.durable.runs.drive import Drive, Execution, nothing_taken_out
 from holdfast.durable.runs.fork import NoRecordedAnswer, Original, StandIn
-from holdfast.durable.runs.interpreter import Asked, Ended, Program
+from holdfast.durable.runs.interpreter import Ended, Program
 from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.log import RunLog
+from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.outer import belongs, completing
 from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.seats import Seats
@@ -49,6 +51,8 @@ class Executor:
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[MountDir, ...] = ()
     type_check: bool = True
+    on_call: OnCall | None = None
+    redact: Redact | None = None
 
     # --- ways in
 
@@ -65,7 +69,7 @@ class Executor:
         [begun] = await journal.begin(start)
         log.start = begun  # type: ignore[assignment]
         preamble = start.preamble if self.type_check and base is None else None
-        execution = self._execution(agent_id, user_id, journal, policy, base, preamble)
+        execution = self._execution(journal, policy, base, preamble=preamble)
         return await self._to_its_end(execution, outer=outer, recovered=False)
 
     async def go_on(self, place: RunPlace, *, again: bool = False) -> RunResult:
@@ -87,10 +91,12 @@ class Executor:
             complete = _complete(log, Ended(printed="", error=TOO_EARLY), 0)
             return await self._finished(journal, complete, outer=outer, recovered=True)
         base, _ = await self._base(place.agent_id, log.start.session, before=place.start)
-        execution = self._execution(place.agent_id, place.user_id, journal, policy, base, None)
+        execution = self._execution(journal, policy, base)
         return await self._to_its_end(execution, outer=outer, recovered=True)
 
-    async def fork(self, original: Original, at: int, answer: dict[str, Any], *, agent_id: str, live: bool) -> RunResult:
+    async def fork(
+        self, original: Original, at: int, answer: dict[str, Any], *, agent_id: str, live: bool
+    ) -> RunResult:
         """Another agent's run that shares the original's calls up to the n-th, which has this answer instead."""
         call = original.call(at)
         records = await original.up_to(self.store, call, at)
@@ -108,35 +114,40 @@ class Executor:
         begun = await journal.begin(*records)
         log.start = begun[0]  # type: ignore[assignment]
         base, _ = await self._base(original.place.agent_id, original.place.session, before=original.place.start)
-        execution = self._execution(agent_id, original.place.user_id, journal, policy, base, None)
+        execution = self._execution(journal, policy, base)
         execution.stand_in = None if live else StandIn(original, log.results)
         return await self._to_its_end(execution, outer=False, recovered=False)
 
     # --- parts
 
     def _execution(
-        self, agent_id: str, user_id: str, journal: Journal, policy: SnapshotPolicy, base: bytes | None,
-        preamble: str | None,
-    ) -> Execution:  # fmt: skip
+        self, journal: Journal, policy: SnapshotPolicy, base: bytes | None, *, preamble: str | None = None
+    ) -> Execution:
         start = journal.log.start
         program = Program(
             code=start.code, tools=self.tools, limits=self.limits, feed=start.feed or 0, mounts=self.mounts,
             preamble=preamble,
         )  # fmt: skip
         return Execution(
-            store=self.store, agent_id=agent_id, user_id=user_id, log=journal.log, journal=journal, program=program,
-            seats=self.seats, policy=policy, session_base=base, now=self.now,
+            journal=journal,
+            program=program,
+            seats=self.seats,
+            policy=policy,
+            session_base=base,
+            now=self.now,
             world=lambda recorded: World(now=self.now, environment=self.environment, recorded=recorded),
-        )  # fmt: skip
+            on_call=self.on_call,
+            redact=self.redact or nothing_taken_out,
+        )
 
     async def _to_its_end(self, execution: Execution, *, outer: bool, recovered: bool) -> RunResult:
         drive, journal = Drive(execution), execution.journal
         try:
             ended = await drive.go()
-            leaves = execution.log.start.session is not None and ended.sound
-            complete = _complete(execution.log, ended, drive.count).evolve(
+            leaves = execution.journal.log.start.session is not None and ended.sound
+            complete = _complete(execution.journal.log, ended, drive.count).evolve(
                 snapshot=await drive.state() if leaves else None,
-                feed=execution.log.start.feed if leaves else None,  # says that the session goes on from here
+                feed=execution.journal.log.start.feed if leaves else None,  # says that the session goes on from here
                 os_answers=drive.take_answers(),
             )
             return await self._finished(journal, complete, outer=outer, recovered=recovered)
@@ -144,7 +155,7 @@ class Executor:
             return await self._parked(execution, diverged)
         except NoRecordedAnswer as stopped:
             ended = Ended(printed=drive.printed, error=stopped.message)
-            return await self._finished(journal, _complete(execution.log, ended, drive.count), outer=outer,
+            return await self._finished(journal, _complete(execution.journal.log, ended, drive.count), outer=outer,
                                         recovered=recovered)  # fmt: skip
         except BaseException:
             with suppress(HoldfastError):  # what went wrong first matters more
@@ -153,9 +164,7 @@ class Executor:
         finally:
             await drive.close()
 
-    async def _finished(
-        self, journal: Journal, complete: RlmComplete, *, outer: bool, recovered: bool
-    ) -> RunResult:
+    async def _finished(self, journal: Journal, complete: RlmComplete, *, outer: bool, recovered: bool) -> RunResult:
         result = RunResult.of(journal.agent_id, complete, recovered=recovered)
         await journal.end(*completing(complete, result, outer=outer, recovered=recovered))
         return result
@@ -163,16 +172,19 @@ class Executor:
     async def _parked(self, execution: Execution, diverged: Diverged) -> RunResult:
         """The run stays as it is, for a person to look at: both sides are shown, and nothing was guessed."""
         reason = f"{diverged.message}: recorded {diverged.recorded!r}, replayed {diverged.replayed!r}"
-        restart = RlmRestart(tool_call_id=execution.run, attempt=execution.log.restarts, reason=reason)
+        restart = RlmRestart(tool_call_id=execution.run, attempt=execution.journal.log.restarts, reason=reason)
         await execution.journal.end(restart)
-        return _waiting(execution.agent_id, execution.run, "parked", reason)
+        return _waiting(execution.journal.agent_id, execution.run, "parked", reason)
 
     def _why_not(self, place: RunPlace, log: RunLog, *, again: bool) -> RunResult | None:
         """Why this run is not taken up by this host, or not now."""
         missing = self._missing_tools(log.start)
         if missing:
             return _waiting(
-                place.agent_id, place.name, "left", f"This host has no tool {', '.join(missing)}, which the run may call"
+                place.agent_id,
+                place.name,
+                "left",
+                f"This host has no tool {', '.join(missing)}, which the run may call",
             )
         if again:
             return None
@@ -222,7 +234,7 @@ class Executor:
         base, _ = await self._base(place.agent_id, place.session, before=place.start)
         policy = SnapshotPolicy()
         journal = Journal(self.store, place.agent_id, place.user_id, log=log_of_run, policy=policy)
-        execution = self._execution(place.agent_id, place.user_id, journal, policy, base, None)
+        execution = self._execution(journal, policy, base)
         drive = Drive(execution)
         try:
             await drive.go()

@@ -52,7 +52,9 @@ class Original:
         The newest snapshot before that is copied, so that the fork need not be replayed from its beginning.
         """
         own = list(self._own_until_result(call))
-        keeping = next((one for one in reversed(own) if isinstance(one, RlmToolCall) and one.snapshot is not None), None)
+        keeping = next(
+            (one for one in reversed(own) if isinstance(one, RlmToolCall) and one.snapshot is not None), None
+        )
         copied: list[Record] = []
         for record in own:
             copy = record.evolve(seq=0, at=None, session=None)

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 SLEEP: Final = "time.sleep"
 ASYNC_SLEEP: Final = "asyncio.sleep"
-_LIMIT_ERRORS: Final = ("MemoryError", "TimeoutError: turn time limit", "TimeoutError: feed", "RuntimeError: suspension")
+_LIMIT_ERRORS: Final = (
+    "MemoryError",
+    "TimeoutError: turn time limit",
+    "TimeoutError: feed",
+    "RuntimeError: suspension",
+)
 
 
 class SandboxLost(HoldfastError):
@@ -39,6 +44,7 @@ class Asked:
     call_id: int
     name: str
     arguments: dict[str, Any]
+    line: int | None = None  # of the program's own text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,7 +270,8 @@ class Interpreter:
         name = str(here.function_name)
         if here.is_os_function:
             if name in (SLEEP, ASYNC_SLEEP):
-                return Asked(call_id=here.call_id, name=name, arguments={"seconds": float(here.args[0])})
+                seconds = {"seconds": float(here.args[0])}
+                return Asked(call_id=here.call_id, name=name, arguments=seconds, line=self._line(here))
             told = self.world.answer(name, here.args)
             if told is not NOT_OURS:
                 return here.resume({"return_value": told})
@@ -278,16 +285,24 @@ class Interpreter:
             tool.prepare(arguments)
         except (TypeError, ValueError) as error:
             return failures.revived(failures.recorded(error))
-        return Asked(call_id=here.call_id, name=name, arguments=arguments)
+        return Asked(call_id=here.call_id, name=name, arguments=arguments, line=self._line(here))
 
     def _is_awaited(self, here: FunctionSnapshot, name: str) -> bool:
-        place = here.position
-        own = place.filename == f"<python-input-{self.program.feed}>"  # and not a function of an earlier program
-        if own and self._source is None:
-            self._source = Source(self.program.code)
-        tool = self.program.tools.get(name)
-        awaited = own and self._source is not None and self._source.awaits(place.start, place.end)
+        tool, source = self.program.tools.get(name), self._own_source(here)
+        awaited = source is not None and source.awaits(here.position.start, here.position.end)
         return awaited or (tool is not None and tool.is_async)
+
+    def _line(self, here: FunctionSnapshot) -> int | None:
+        source = self._own_source(here)
+        return None if source is None else source.line(here.position.start)
+
+    def _own_source(self, here: FunctionSnapshot) -> Source | None:
+        """The program's text, if the call stands in it and not in a function of an earlier program."""
+        if here.position.filename != f"<python-input-{self.program.feed}>":
+            return None
+        if self._source is None:
+            self._source = Source(self.program.code)
+        return self._source
 
     def _with_snapshot(self, seat: Seat, event: Event, seconds: float) -> Event:
         """The event with a snapshot, if one is due and nothing in it would be unknown to the history."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.durable.runs.log import RunLog
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
-from holdfast.errors import HoldfastError
 from holdfast.history.records import Record, RlmToolCall
 from holdfast.storage.protocol import Change
 
@@ -32,11 +31,11 @@ class Journal:
         self._waiting: list[Record] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._failure: HoldfastError | None = None
+        self._failure: BaseException | None = None
         self._lock = asyncio.Lock()
 
     async def begin(self, *records: Record, take_over: bool = False) -> list[Record]:
-        """Takes the agent with the first records of an execution. Who is cancelled meanwhile does not leave it taken."""
+        """Takes the agent with an execution's first records. Who is cancelled meanwhile does not leave it taken."""
         try:
             return await self._commit(records, hold=True, take_over=take_over)
         except asyncio.CancelledError:
@@ -111,7 +110,9 @@ class Journal:
         try:
             if self._waiting:
                 await self._commit((), hold=True)
-        except HoldfastError as error:  # whoever commits next is told: nothing may be begun after it
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whoever commits next is told: nothing may be begun after it
             self._failure = error
 
     def _stop_timer(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The same when a run begins and when it goes on elsewhere. Time counts while the program computes, not in tools."""
+    """The same when a run begins and when it goes on elsewhere. A program's time does not run while a tool does."""
 
     turn_seconds_max: float = 60.0  # between two calls
     memory_bytes_max: int = 1 << 30

@@ -30,6 +30,8 @@ class RunLog:
     restarts: int = 0  # all of them
     fruitless: int = 0  # those since the last success of a tool
     parked: str | None = None  # why it waits for a person
+    printed: str = ""  # up to the newest call
+    _print_ends: dict[int, int] = field(default_factory=dict)  # how much of it had been printed at each call
     _places: dict[int, int] = field(default_factory=dict)  # of results, in their order
 
     @classmethod
@@ -67,10 +69,17 @@ class RunLog:
     def _add_call(self, call_id: int, record: RlmToolCall) -> None:
         if call_id not in self.calls:
             self.order.append(record)
+            if record.print_output:
+                self.printed += record.print_output
+            self._print_ends[call_id] = len(self.printed)
         self.calls[call_id] = record
         self.last_call = max(self.last_call, call_id)
         if record.snapshot is not None:
             self.snapshot_seq = record.seq
+
+    def printed_at(self, call_id: int) -> str:
+        """What the program had printed when it made this call."""
+        return self.printed[: self._print_ends[call_id]]
 
     def answers_after(self, seq: int) -> list[list[Any]]:
         """What the world answered after the call recorded at this position, in order."""

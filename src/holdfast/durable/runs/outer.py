@@ -40,7 +40,5 @@ def completing(complete: RlmComplete, result: RunResult, *, outer: bool, recover
         f"The process that ran run_python call {complete.tool_call_id} was restarted. "
         f"The program was recovered where it stood and {how}:\n{result.content}"
     )
-    message = UserMessage(
-        content=f'<system_message origin="rlm_restore">{told}</system_message>', origin="rlm_restore"
-    )
+    message = UserMessage(content=f'<system_message origin="rlm_restore">{told}</system_message>', origin="rlm_restore")
     return complete, answer, message

@@ -9,18 +9,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from holdfast.durable.redaction import Redact, Redactor
 from holdfast.durable.runs.executor import Executor
 from holdfast.durable.runs.failures import recorded
 from holdfast.durable.runs.fork import Original
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.mounts import Mount, mount_dirs
+from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.offer import Offer, offer
 from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.seats import Seats
 from holdfast.durable.runs.tool import Tool, Tools
 from holdfast.durable.runs.values import to_program
 from holdfast.durable.users import users_of
-from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, OwnedElsewhere, RunMismatch, UnknownRun
+from holdfast.errors import (
+    DuplicateId,
+    HoldfastError,
+    InvalidArgument,
+    OwnedElsewhere,
+    RunMismatch,
+    UnknownRun,
+    WrongOwner,
+)
 from holdfast.history.records import RlmComplete, RlmStart
 from holdfast.storage.adapter import as_store
 from holdfast.storage.ids import new_id
@@ -37,10 +47,11 @@ class PythonRunner:
     """Runs programs in a sandbox in which they can call these tools, and records each step before it has effects.
 
     `recover()` goes on with what dead processes left. `environment` and `mounts` are all that a program sees of the
-    host; without them, nothing. `workers` is how many programs compute at a time; any number may wait for tools.
+    host; without them, nothing.`workers` is how many programs compute at a time; any number may wait for tools.
+    `on_call` is told of every call that is begun and answered, on the event loop.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an option of its own, and none is needed
         self,
         storage: CheckpointStorage | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
@@ -50,6 +61,8 @@ class PythonRunner:
         environment: Mapping[str, str] | None = None,
         mounts: Mapping[str, str | Path | Mount] | None = None,
         type_check: bool = True,
+        redact_arguments: Redact | None = Redactor(),  # noqa: B008 - frozen
+        on_call: OnCall | None = None,
         workers: int | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -60,6 +73,8 @@ class PythonRunner:
         self._executor = Executor(
             store=self.store, tools=self.tools, limits=limits, seats=Seats(workers), now=now,
             environment=dict(environment or {}), mounts=mount_dirs(mounts or {}), type_check=type_check,
+            on_call=on_call,
+            redact=redact_arguments,
         )  # fmt: skip
         self._running: dict[tuple[str, str], asyncio.Task[RunResult]] = {}
         self._users = users_of(self.storage)
@@ -89,6 +104,10 @@ class PythonRunner:
         name = (agent_id, tool_call_id)
         task = self._running.get(name)
         if task is None:
+            if self.user_id is not None and user_id not in (None, self.user_id):
+                raise WrongOwner(
+                    f"This runner is {self.user_id}'s, not {user_id}'s", agent_id=agent_id, user_id=user_id
+                )
             user = user_id or self.user_id or "default"
             task = self._running[name] = asyncio.ensure_future(self._run(agent_id, code, tool_call_id, user, session))
             task.add_done_callback(lambda _: self._running.pop(name, None))

@@ -80,7 +80,7 @@ def _serve(jobs: list[Any]) -> None:
 
 
 class Seats:
-    """Lends seats in the order in which they were asked for. Who waits for a tool should give its seat back: `wanted`."""
+    """Lends seats in the order in which they were asked for. Who waits for a tool gives its seat back if others do."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or max(2, os.cpu_count() or 2)
@@ -89,7 +89,7 @@ class Seats:
         self._free: list[Seat] = []
         self._made: list[Seat] = []
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[Seat]]] = deque()
-        self._asked: list[Callable[[], None]] = []
+        self._asked: list[Callable[[], object]] = []
         _all.add(self)
 
     # --- lending
@@ -127,7 +127,7 @@ class Seats:
         """Whether somebody waits for a seat."""
         return bool(self._waiting)
 
-    def when_wanted(self, ask: Callable[[], None]) -> Callable[[], None]:
+    def when_wanted(self, ask: Callable[[], object]) -> Callable[[], None]:
         """Calls `ask`, on whichever thread, when somebody has to wait. Returns what ends that."""
         with self._lock:
             self._asked.append(ask)

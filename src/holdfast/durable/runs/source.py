@@ -1,8 +1,9 @@
-"""A program's text: which of its calls are awaited where they stand, as the sandbox names them by their bytes."""
+"""A program's text, in which the sandbox names places by their bytes: their lines, and which calls are awaited."""
 
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from typing import Final
 
 _GATHERERS: Final = frozenset({"gather"})
@@ -18,12 +19,16 @@ class Source:
 
     def __init__(self, code: str) -> None:
         self._awaited: set[tuple[int, int]] = set()
+        self._starts = _line_starts(code)
         try:
             tree = ast.parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return  # what this Python can't read, the sandbox refuses or it is left to how the tools are declared
-        self._starts = _line_starts(code)
         self._walk(tree)
+
+    def line(self, start: int) -> int:
+        """The number, from 1, of the line with this byte."""
+        return bisect_right(self._starts, start)
 
     def awaits(self, start: int, end: int) -> bool:
         """Whether the call in these bytes of the encoded text is certainly awaited, alone or with others."""
@@ -66,7 +71,9 @@ def _name(function: ast.expr) -> str:
 def _line_starts(code: str) -> list[int]:
     """Where each line begins, in bytes of UTF-8, by the line ends that Python knows."""
     starts, place = [0], 0
-    for line in code.encode("utf-8", "surrogatepass").splitlines(keepends=True):  # bytes: only \n, \r and \r\n end lines
+    for line in code.encode("utf-8", "surrogatepass").splitlines(
+        keepends=True
+    ):  # bytes: only \n, \r and \r\n end lines
         place += len(line)
         starts.append(place)
     return starts

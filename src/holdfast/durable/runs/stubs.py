@@ -5,12 +5,14 @@ from __future__ import annotations
 import collections.abc
 import inspect
 import math
+import re
 import typing
 from collections.abc import Iterable
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from holdfast.durable.runs.plain import text
+from holdfast.durable.runs.shapes import notes
 from holdfast.durable.runs.signature import body_of
 from holdfast.durable.runs.typenames import FROM_TYPING, MODULES, TypeNames
 
@@ -21,6 +23,7 @@ DOCSTRING_MAX = 2_000
 IMPORTED = frozenset({*FROM_TYPING, *MODULES})
 
 _DEFAULT_MAX = 80
+_ENDING = re.compile(r'"""|"+\Z')  # what would end the docstring
 _STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
@@ -34,9 +37,12 @@ def preamble(tools: Iterable[Tool]) -> str:
 def stub(tool: Tool, names: TypeNames | None = None) -> str:
     """The stub of one tool. Its types are those of the values that a program passes and gets."""
     names = names or TypeNames()
-    parameters = ", ".join(_parameters(list(tool.signature.parameters.values()), names))
-    head = f"{'async ' if tool.is_async else ''}def {tool.name}({parameters}) -> {names.of(_result(tool))}:"
-    return "\n".join((head, *_docstring(tool.description), "    ..."))
+    parameters, result = list(tool.signature.parameters.values()), _result(tool)
+    keyword = "async def" if tool.is_async else "def"
+    head = f"{keyword} {tool.name}({', '.join(_parameters(parameters, names))}) -> {names.of(result)}:"
+    told = "\n".join(notes(((one.name, one.annotation) for one in parameters), result))
+    docstring = _docstring("\n\n".join(part for part in (_shortened(tool.description), told) if part))
+    return "\n".join((head, *docstring, "    ..."))
 
 
 def _result(tool: Tool) -> Any:
@@ -81,16 +87,18 @@ def _is_literal(value: Any) -> bool:
     return value is None or cls in (bool, int, str, bytes) or (cls is float and math.isfinite(value))
 
 
+def _shortened(description: str) -> str:
+    if len(description) <= DOCSTRING_MAX:
+        return description
+    return description[:DOCSTRING_MAX].rstrip() + " …"
+
+
 def _docstring(description: str) -> Iterable[str]:
     if not description:
         return
-    said = text(description)
-    if len(said) > DOCSTRING_MAX:
-        said = said[:DOCSTRING_MAX].rstrip() + " …"
-    said = said.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    said = text(description).replace("\\", "\\\\")
+    said = _ENDING.sub(lambda quotes: '\\"' * len(quotes[0]), said)
     said = "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in said)
-    if said.endswith('"'):
-        said = said[:-1] + '\\"'
     first, *rest = said.split("\n")
     yield f'    """{first}' + ("" if rest else '"""')
     for line in rest:

@@ -6,6 +6,7 @@ import collections
 import collections.abc
 import enum
 import os
+import re
 import types
 import typing
 from datetime import date, datetime, time, timedelta
@@ -21,8 +22,10 @@ LITERALS_MAX = 20
 FROM_TYPING = ("Any", "Collection", "Iterable", "Literal", "Mapping", "Sequence")
 MODULES = ("datetime", "decimal")
 
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+_WORD = re.compile(r"\w+")
 _LITERAL = (str, int, bytes, type(None))
-_FIELDS = "dict[str, Any]"
+FIELDS = "dict[str, Any]"
 
 
 class TypeNames:
@@ -42,8 +45,12 @@ class TypeNames:
     def of(self, annotation: Any) -> str:
         """The type whose values a program passes for this annotation, or gets for a result that has it."""
         name = self._of(annotation)
-        self._used.update(word for word in (*FROM_TYPING, *MODULES) if word in name)
+        self._used.update(_WORD.findall(_QUOTED.sub("", name)))
         return name
+
+    def fields(self, cls: type[Any]) -> str:
+        """The type of the dict that stands for an instance of this dataclass, model or TypedDict."""
+        return FIELDS
 
     def _of(self, annotation: Any) -> str:
         if annotation is None or annotation is type(None):
@@ -53,7 +60,7 @@ class TypeNames:
         if type(annotation).__name__ == "TypeAliasType":
             return self._of(annotation.__value__)
         origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-        if origin is typing.Annotated:
+        if origin in (typing.Annotated, typing.Required, typing.NotRequired):
             return self._of(args[0])
         if origin in (typing.Union, types.UnionType):
             return _union(self._of(one) for one in args)
@@ -70,7 +77,7 @@ class TypeNames:
         if family_of(cls) == "model" and "root" in cls.model_fields and getattr(cls, "__pydantic_root_model__", False):
             return self._of(cls.model_fields["root"].annotation)
         if typing.is_typeddict(cls) or family_of(cls) in {"model", "dataclass"} or hasattr(cls, "__attrs_attrs__"):
-            return _FIELDS
+            return self.fields(cls)
         if issubclass(cls, tuple):
             return self._tuple(cls, args)
         if cls.__module__ in TEXTUAL:
@@ -87,13 +94,21 @@ class TypeNames:
     def _tuple(self, cls: type[Any], args: tuple[Any, ...]) -> str:
         fields = getattr(cls, "_fields", None)
         if fields is not None:
-            hints = _hints(cls)
+            hints = hints_of(cls)
             args = tuple(hints.get(field, Any) for field in fields)
         elif cls is not tuple or args == ():
             # Nobody can tell a bare `tuple` from `tuple[()]` any more, and the first is what people write.
             args = (Any, ...)
         parts = ["..." if one is ... else self._of(one) for one in args]
         return f"tuple[{', '.join(parts) or '()'}]"
+
+
+def hints_of(cls: type[Any]) -> dict[str, Any]:
+    """The annotations of a class, as objects; none if one of them names nothing."""
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except Exception:  # noqa: BLE001 (an annotation may be any expression at all)
+        return {}
 
 
 def _union(names: typing.Iterable[str]) -> str:
@@ -115,13 +130,6 @@ def _enum(cls: type[enum.Enum], names: TypeNames) -> str:
         if literal != "Any":
             return literal
     return _union(names.of(type(value)) for value in values) or "Any"
-
-
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls)
-    except Exception:  # noqa: BLE001 (an annotation may be any expression at all)
-        return {}
 
 
 # The name of a generic type (none: that of its one argument) and which of its arguments belong to it.

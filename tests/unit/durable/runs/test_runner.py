@@ -38,7 +38,12 @@ async def test_a_program_calls_tools_and_every_step_is_recorded(runner_with, sto
         "rlm_start", "rlm_tool_call", "rlm_tool_result", "rlm_tool_call", "rlm_tool_result", "rlm_complete",
     ]  # fmt: skip
     first, second = (record for record in records if isinstance(record, RlmToolCall))
-    assert (first.tool_name, first.tool_args, first.tool_call_count, first.print_output) == ("add", {"a": 1, "b": 2}, 1, "")
+    assert (first.tool_name, first.tool_args, first.tool_call_count, first.print_output) == (
+        "add",
+        {"a": 1, "b": 2},
+        1,
+        "",
+    )
     assert (second.tool_name, second.tool_args, second.tool_call_count) == ("double", {"n": 3}, 2)
     assert second.print_output == "3\n"
     assert first.snapshot is not None

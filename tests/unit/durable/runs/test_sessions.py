@@ -47,8 +47,9 @@ async def test_a_recovered_run_of_a_session_goes_on_in_it(runner_with):
     dying = True
     runner = runner_with(step)
     await runner.run("a", "x = step(1)", "call_1", session="s")
+    code = "y = x + step(1)\ntry:\n    step(2)\nexcept RuntimeError:\n    y += 100"
     with pytest.raises(Killed):
-        await runner.run("a", "y = x + step(1)\ntry:\n    step(2)\nexcept RuntimeError:\n    y += 100", "call_2", session="s")
+        await runner.run("a", code, "call_2", session="s")
     dying = False
     await runner_with(step).recover()
     assert (await runner_with(step).run("a", "y", "call_3", session="s")).output == 102
