@@ -22,6 +22,7 @@ BENCHMARKS = {
     "open": "opening",
     "import": "importing",
     "conversations": "conversations",
+    "calls": "calling",
 }
 
 

@@ -45,7 +45,7 @@ PLAIN: list[records.Record] = [
 OPTIONAL: dict[str, Any] = {
     "session": "s", "feed": 1, "batch": 2, "attempt": 3, "forked_from": {"agentId": "a", "seq": 4},
     "os_answers": [(1,), 2.5], "redacted": ["toolArgs.key"],
-    "origin": "rlm_restore", "error": "boom", "snapshot_seq": 1, "snapshot": b"\x00\xff", "parent": "chk_0",
+    "origin": "rlm_restore", "error": "boom", "snapshot_seq": 1, "line": 7, "snapshot": b"\x00\xff", "parent": "chk_0",
     "reason": "killed",
 }  # fmt: skip
 EVERY = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -29,7 +28,7 @@ from holdfast.durable.runs.interpreter import (
 from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.log import answer_of
 from holdfast.durable.runs.observing import CallEvent, OnCall, tell
-from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Unknown
+from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Outcome, Unknown
 from holdfast.durable.runs.seats import Seats
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tool
@@ -310,13 +309,12 @@ class Drive:
         await self.journal.commit(again)
         return await self._made(call, attempt=attempt + 1)
 
-    async def _reconciled(self, tool: Tool, call: Asked, attempt: int) -> Happened | DidNotHappen | Unknown:
+    async def _reconciled(self, tool: Tool, call: Asked, attempt: int) -> Outcome:
         """What the tool's owner says about the call. An answer that fails says nothing."""
         current = self._current(call, attempt)
         try:
             with calling(current):
-                outcome = await asyncio.to_thread(tool.reconcile, current) if tool.reconcile else Unknown()
-                return await outcome if inspect.isawaitable(outcome) else outcome
+                return await tool.ask(current)
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is not known whether the call happened
             log.warning("Whether %s of run %s happened is unknown: %s", call.name, self.run.run, error)
             return Unknown()

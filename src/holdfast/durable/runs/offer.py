@@ -38,11 +38,12 @@ The sandbox runs a subset of Python 3:
   classmethod, staticmethod), async with, async for, except*, or `from x import *`.
 - Only these modules can be imported: asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal
   functools hashlib itertools json math os pathlib random re sys time tomllib typing unicodedata.
-- There is no network, no input() and no pip. Whatever touches the world outside goes through the functions below."""
+- There is no network, no input() and no pip."""
 
 _CALLING: Final = """\
-These functions can be called; they are defined already, so do not import or define them. Do not catch errors only to
-hide them: an exception that is not caught comes back to you with its traceback.
+Whatever touches the world outside goes through these functions, which a program can call; they are defined already, so
+do not import or define them. Do not catch errors only to hide them: an exception that is not caught comes back to you
+with its traceback.
 - Call an `async def` with await, also at the top level. Await calls that do not depend on each other together, with
   `asyncio.gather(...)` after `import asyncio`: they run at the same time. create_task, wait_for and TaskGroup do not
   exist.

@@ -18,7 +18,7 @@ from holdfast.durable.runs.mounts import Mount, mount_dirs
 from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.offer import Offer, offer
 from holdfast.durable.runs.result import RunResult
-from holdfast.durable.runs.seats import Seats
+from holdfast.durable.runs.seats import Seats, closed
 from holdfast.durable.runs.tool import Tool, Tools
 from holdfast.durable.runs.values import to_program
 from holdfast.durable.users import users_of
@@ -47,7 +47,7 @@ class PythonRunner:
     """Runs programs in a sandbox in which they can call these tools, and records each step before it has effects.
 
     `recover()` goes on with what dead processes left. `environment` and `mounts` are all that a program sees of the
-    host; without them, nothing.`workers` is how many programs compute at a time; any number may wait for tools.
+    host; without them, nothing. `workers` is how many programs compute at a time; any number may wait for tools.
     `on_call` is told of every call that is begun and answered, on the event loop.
     """
 
@@ -101,6 +101,7 @@ class PythonRunner:
         """Runs the code under a name, once: a run that is finished gives its recorded result, one that was left
         behind goes on, one of this name with other code is `RunMismatch`.
         """
+        self._check_open()
         name = (agent_id, tool_call_id)
         task = self._running.get(name)
         if task is None:
@@ -123,6 +124,7 @@ class PythonRunner:
 
         One that can't be taken up says why: its `status` is `parked` or `left`. With `again`, parked ones are tried.
         """
+        self._check_open()
         found = await self.store.pending("run", agent_id=agent_id, user_id=user_id or self.user_id)
         dead = [one for one in found if not one.owner_alive and (one.agent_id, one.name) not in self._running]
         turns = asyncio.Semaphore(_RECOVERED_AT_ONCE)
@@ -149,6 +151,7 @@ class PythonRunner:
         It calls no real tool: a call is answered as it was in the original, and the fork stops at the first that has
         no recorded answer, unless the tool is `read_only`. With tools="live" the real ones are called from there on.
         """
+        self._check_open()
         if (result is _NONE) == (exception is None):
             raise InvalidArgument("A fork needs another answer: a result or an exception")
         if tools not in ("recorded", "live"):
@@ -181,6 +184,10 @@ class PythonRunner:
         await self.close()
 
     # --- parts
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed()
 
     async def _run(self, agent_id: str, code: str, name: str, user_id: str, session: str | None) -> RunResult:
         found = await self.store.runs(agent_id=agent_id, name=name, limit=1)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.errors import MissingExtra
+from holdfast.durable.runs.guardian import Guardian
+from holdfast.errors import Closed, MissingExtra
 from holdfast.storage.sqlite.worker import Worker
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SECONDS_AT_EXIT = 2.0
 
+_guardian = Guardian()
 _all: weakref.WeakSet[Seats] = weakref.WeakSet()
 _never_dropped: list[Any] = []  # a parent's pools, in a forked child: ending them would end the parent's workers
 
@@ -55,11 +57,16 @@ class Seat:
         session = pool.checkout(**options)
         session.__enter__()
         self.session, self.pid = session, session.worker_pid
+        if self.pid is not None:
+            _guardian.watch(self.pid)
         return session
 
     def leave(self) -> None:
         """Ends the session; to be called on this seat's thread."""
-        session, self.session, self.pid = self.session, None, None
+        session, pid = self.session, self.pid
+        self.session, self.pid = None, None
+        if pid is not None:
+            _guardian.forget(pid)
         if session is not None:
             with suppress(Exception):  # its process may be gone
                 session.__exit__(None, None, None)
@@ -90,6 +97,7 @@ class Seats:
         self._made: list[Seat] = []
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[Seat]]] = deque()
         self._asked: list[Callable[[], object]] = []
+        self._closed = False
         _all.add(self)
 
     # --- lending
@@ -97,6 +105,7 @@ class Seats:
     async def take(self) -> Seat:
         """A seat, as soon as one is free."""
         with self._lock:
+            self._check_open()
             if (seat := self._one_free()) is not None:
                 return seat
             loop = asyncio.get_running_loop()
@@ -158,18 +167,24 @@ class Seats:
     def pool(self) -> Monty:
         """The workers; started at first use, on a seat's thread."""
         with self._lock:
+            self._check_open()
             if self._pool is None:
                 self._pool = _new_pool(self.count)
             return self._pool
 
     async def close(self) -> None:
-        """Ends every worker. Programs that still run are told that their sandbox crashed."""
+        """Ends every worker, for good. Whoever sits in one, or waits for a seat, is told."""
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
         with self._lock:
+            self._closed = True
             pool, self._pool = self._pool, None
             made, self._made, self._free = self._made, [], []
+            waiting, self._waiting = self._waiting, deque()
+        for loop, future in waiting:
+            with suppress(RuntimeError):  # that loop was closed
+                loop.call_soon_threadsafe(_refuse, future)
         for seat in made:
             seat.kill()
         for seat in made:
@@ -179,11 +194,20 @@ class Seats:
             with suppress(Exception):
                 pool.__exit__(None, None, None)
 
+    def _check_open(self) -> None:
+        # A program whose sandbox was ended must not be given another one by a process that ends.
+        if self._closed:
+            raise closed()
+
     def forget_in_child(self) -> None:
         _never_dropped.extend([self._pool, self._made, self._free])
         self._pool, self._made, self._free = None, [], []
         self._lock = threading.Lock()
         self._waiting, self._asked = deque(), []
+
+
+def closed() -> Closed:
+    return Closed("This runner was closed", hint="Make a new PythonRunner; its recover() goes on with the runs.")
 
 
 def _new_pool(count: int) -> Monty:
@@ -198,13 +222,20 @@ def _new_pool(count: int) -> Monty:
     return pool
 
 
+def _refuse(future: asyncio.Future[Seat]) -> None:
+    if not future.done():
+        future.set_exception(closed())
+
+
 def _close_all() -> None:
     for seats in list(_all):
         with suppress(Exception):
             seats.close_now()
+    _guardian.close()
 
 
 def _forget_all() -> None:
+    _guardian.forget_in_child()
     for seats in list(_all):
         seats.forget_in_child()
 

@@ -113,6 +113,8 @@ class Tool:
             outcome = await self.reconcile(call)
         else:
             outcome = await asyncio.to_thread(self.reconcile, call)
+            if inspect.isawaitable(outcome):  # a lambda around an async function, say
+                outcome = await outcome
         if not isinstance(outcome, Outcome):
             raise TypeError(
                 f"reconcile of {self.name}() answered {outcome!r:.100}: no Happened, DidNotHappen or Unknown"

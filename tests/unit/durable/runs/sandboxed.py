@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic_monty import Monty, MontyComplete
+from pydantic_monty import Monty, MontyComplete, NameLookupSnapshot
 
 
 @contextmanager
@@ -18,10 +18,19 @@ def sandbox() -> Iterator[Callable[..., Any]]:
             with pool.checkout(**options) as session:
                 here = session.feed_start(code)
                 while not isinstance(here, MontyComplete):
-                    here = here.resume(answer)
+                    looked_up = isinstance(here, NameLookupSnapshot)
+                    here = here.resume(value=_function(here.variable_name)) if looked_up else here.resume(answer)
                 return here.output
 
         yield run
+
+
+def _function(name: str) -> Callable[..., None]:
+    def function() -> None:
+        """Never called: the sandbox calls by name."""
+
+    function.__name__ = name
+    return function
 
 
 def output(code: str, answer: Any = None, **options: Any) -> Any:
