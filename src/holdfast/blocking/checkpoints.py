@@ -15,7 +15,8 @@ from typing import Any, Final, Self
 from holdfast.blocking.manager import Manager
 from holdfast.blocking.shelf import FileShelf, Reference, Shelf, StoreShelf
 from holdfast.blocking.state import SECTIONS, Agent, AgentState, Section, Sections, copied, is_idle, progress_of
-from holdfast.durable.detector import CountingDetector, Detector, Drift, Event
+from holdfast.drift.counting import CountingDetector
+from holdfast.drift.protocol import Detector, Drift, Event
 from holdfast.errors import Corrupt, InvalidArgument, WrongAgent
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.retention import Policy

@@ -21,7 +21,8 @@ from holdfast import (
     WrongAgent,
 )
 from holdfast.blocking import AgentState, CheckpointManager
-from holdfast.durable.detector import CountingDetector, Event
+from holdfast.drift.counting import CountingDetector
+from holdfast.drift.protocol import Event
 from tests.unit.durable.samples import Clock, ThreeMethods
 
 

@@ -1,51 +1,15 @@
-"""Detectors of drift: from what an agent does, whether it still gets anywhere. Pure: no clock, no I/O."""
+"""A first detector: it counts what repeats, what fails and what does not get on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple
 
+from holdfast.drift.protocol import Drift, Event
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.history.jsonform import to_json
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
-    """One thing that an agent did. What is not known stays None."""
-
-    action: str
-    arguments: Any = None
-    outcome: Any = None
-    error: str | None = None
-    duration_seconds: float | None = None
-    progress: float | None = None  # from 0 to 1, or any number that grows while the agent gets on
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drift:
-    """Why an agent is thought to drift."""
-
-    kind: str
-    score: float  # how much of it there is, as a multiple of what is tolerated: 1.0 or more
-    reason: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Detector(Protocol):
-    """What tells drift. A checkpoint keeps its state, so it must be plain data."""
-
-    def observe(self, event: Event) -> Drift | None:
-        """Takes one more event into account; the drift that there is now, if any."""
-
-    def state(self) -> dict[str, Any]:
-        """Everything that the next observation depends on."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from what `state` returned; an empty dict begins anew."""
 
 
 class _Seen(NamedTuple):

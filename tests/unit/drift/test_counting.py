@@ -9,7 +9,8 @@ from itertools import cycle, islice
 import pytest
 
 from holdfast import InvalidArgument
-from holdfast.durable.detector import CountingDetector, Detector, Drift, Event, fingerprint
+from holdfast.drift.counting import CountingDetector, fingerprint
+from holdfast.drift.protocol import Detector, Drift, Event
 
 
 def feed(detector, *events):
