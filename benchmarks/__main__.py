@@ -23,6 +23,7 @@ BENCHMARKS = {
     "import": "importing",
     "conversations": "conversations",
     "calls": "calling",
+    "recover": "recovering",
 }
 
 

@@ -12,6 +12,7 @@ HoldfastError
 │   ├── WrongAgent            the checkpoint belongs to another agent
 │   ├── OwnedElsewhere        a live process is advancing this agent now
 │   ├── StaleWriter           the agent was taken over; this operation may not write any more
+│   ├── Moved                 the agent's history went on since it was read
 │   ├── RunMismatch           a run of this name exists with other code
 │   ├── DuplicateId           an id that must be new is taken
 │   ├── InvalidArgument       an argument that can't be what was meant
@@ -136,6 +137,12 @@ class StaleWriter(Refused):
     """The agent was taken over; this operation may not write any more."""
 
     default_hint = "Another owner went on with this agent: restore its newest checkpoint and start again from there."
+
+
+class Moved(Refused):
+    """The agent's history went on since it was read: what was decided then may not hold now."""
+
+    default_hint = "Read the history again and decide anew."
 
 
 class RunMismatch(Refused):

@@ -14,6 +14,7 @@ from holdfast.durable.runs import world
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tool
+from holdfast.durable.runs.values import masked_text
 from holdfast.history.records import RlmComplete, RlmRestart, RlmToolCall, RlmToolResult
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 
@@ -28,14 +29,17 @@ class Mortal(SQLiteCheckpointStorage):
     dies_at: int | None = None
     after = False
     commits = 0
+    dead = False
 
     async def commit(self, *changes):
         self.commits += 1
         dies = self.commits == self.dies_at
-        if dies and not self.after:
+        if self.dead or (dies and not self.after):
+            self.dead = True
             raise Killed
         done = await super().commit(*changes)
         if dies:
+            self.dead = True
             raise Killed
         return done
 
@@ -110,7 +114,14 @@ PROGRAMS = st.lists(STATEMENTS, min_size=1, max_size=6).map(lambda lines: HEAD +
 
 
 def told(result):
-    return (repr(result.output), result.print_output, result.tool_call_count, result.is_error, result.error)
+    # Where an object lies in memory is not the same after a restore, which is said to those who use it.
+    return (
+        repr(result.output),
+        masked_text(result.print_output),
+        result.tool_call_count,
+        result.is_error,
+        result.error,
+    )
 
 
 def essence(records):
@@ -119,7 +130,7 @@ def essence(records):
     for record in records:
         if isinstance(record, RlmToolCall) and not record.attempt:
             kept.append((record.type, record.call_id, record.tool_name, repr(_timeless(record.tool_args)),
-                         record.print_output, record.tool_call_count))  # fmt: skip
+                         masked_text(record.print_output), record.tool_call_count))  # fmt: skip
         elif isinstance(record, RlmToolResult):
             kept.append((record.type, record.call_id, repr(record.tool_result), record.tool_is_error))
         elif not isinstance(record, RlmToolCall | RlmRestart | RlmComplete):
@@ -139,7 +150,7 @@ async def run(folder, code, *, dies_at, after, eager):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(world.os, "urandom", lambda n: (bytes(range(256)) * (n // 256 + 1))[:n])
         if not eager:
-            patch.setattr(SnapshotPolicy, "wants", lambda self, seconds: self._snapshot_seconds is None)
+            patch.setattr(SnapshotPolicy, "wants", lambda self, seconds: self._dump_seconds is None)
         try:
             result = await first.run("a", code, "call_1")
         except Killed:

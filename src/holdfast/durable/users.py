@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.durable.identity import ByIdentity
+from holdfast.errors import OwnedElsewhere
 
 if TYPE_CHECKING:
     from holdfast.storage.protocol import CheckpointStorage
 
 
 class Users:
-    """The managers of one storage, and which checkpoint each live object came from.
+    """The managers and runners of one storage, which checkpoint each live object came from, and which runs go on.
 
     One that was forgotten without being closed uses nothing any more.
     """
@@ -20,6 +24,8 @@ class Users:
     def __init__(self) -> None:
         self.lineage: ByIdentity[str] = ByIdentity()
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._executed: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
 
     def join(self, user: Any) -> None:
         self._users.add(user)
@@ -28,6 +34,23 @@ class Users:
         """Whether nobody uses the storage now."""
         self._users.discard(user)
         return not self._users
+
+    @contextmanager
+    def executing(self, agent_id: str, run: str) -> Iterator[None]:
+        """While a run is executed here: the store keeps other processes out, and this everybody else in this one."""
+        name = (agent_id, run)
+        with self._lock:
+            if name in self._executed:
+                raise OwnedElsewhere(
+                    f"Run {run} of agent {agent_id} is being executed in this process already",
+                    agent_id=agent_id, tool_call_id=run, hint="Wait for its end, then ask for its result.",
+                )  # fmt: skip
+            self._executed.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._executed.discard(name)
 
 
 _by_storage: ByIdentity[Users] = ByIdentity()

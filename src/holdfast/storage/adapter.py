@@ -182,6 +182,7 @@ class StorageAdapter:
                 raise UnknownCheckpoint(
                     f"There is no checkpoint {change.fork_of} to fork", checkpoint_id=change.fork_of
                 )
+        rules.check_position(change, head)
         return claimed(change, head, self._operations.get(change.agent_id, 0), self.writer, self.writer.__eq__)
 
     async def _carry_out(self, change: Change, head: Head, number: int) -> Committed:

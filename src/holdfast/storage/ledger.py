@@ -136,6 +136,7 @@ class Ledger:
         if change.erase:
             return self._plan_erasure(change, before, number)
         operations, head = claimed(change, before, agent.operations if agent else 0, self.writer, self.alive)
+        rules.check_position(change, before)
         deleted = self._to_delete(change)
         digest = self._digest(change)
         records = rules.records_of(change, head, place_of=self._place_of(change), deleted=deleted, digest=digest)

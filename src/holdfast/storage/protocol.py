@@ -68,6 +68,8 @@ class Change:
     unless `take_over`); a number continues the operation that it names (`StaleWriter` when that was taken over).
     `hold` keeps the agent owned after this commit; without it, this commit releases it. A change that only
     deletes, pins or erases advances nobody and needs no ownership.
+
+    `after` makes it depend on what was read: refused with `Moved` when the agent's last position is another by now.
     """
 
     agent_id: str
@@ -87,6 +89,7 @@ class Change:
     epoch: int | None = None
     hold: bool = False
     take_over: bool = False
+    after: int | None = None
 
     @property
     def advances(self) -> bool:
@@ -214,7 +217,7 @@ class Store(Protocol):
     async def commit(self, *changes: Change) -> list[Committed]:
         """Everything or nothing, durable when it returns; the results are in the order of the changes.
 
-        Raises `OwnedElsewhere`, `StaleWriter`, `WrongOwner`, `DuplicateId`, `DiskFull`, `Poisoned`, `Corrupt`.
+        Raises `OwnedElsewhere`, `StaleWriter`, `WrongOwner`, `Moved`, `DuplicateId`, `DiskFull`, `Poisoned`, `Corrupt`.
         """
 
     async def read(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from holdfast.errors import InvalidArgument, OwnedElsewhere, StaleWriter, UnknownCheckpoint, WrongOwner
+from holdfast.errors import InvalidArgument, Moved, OwnedElsewhere, StaleWriter, UnknownCheckpoint, WrongOwner
 from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record, Rewind
 
 if TYPE_CHECKING:
@@ -86,6 +86,16 @@ def claim(
             epoch=head.epoch,
         )
     return head.epoch + 1, owner_after
+
+
+def check_position(change: Change, head: Head) -> None:
+    """Nothing was written to the agent since the change's maker read it, if the change says up to where that was."""
+    if change.after is not None and change.after != head.seq:
+        raise Moved(
+            f"Agent {change.agent_id} is at position {head.seq}, not at {change.after} as when it was read",
+            agent_id=change.agent_id,
+            seq=head.seq,
+        )
 
 
 def parent_of(change: Change, head: Head) -> str | None:

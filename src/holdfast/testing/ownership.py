@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from holdfast.errors import DuplicateId, InvalidArgument, OwnedElsewhere, StaleWriter, WrongOwner
+from holdfast.errors import DuplicateId, InvalidArgument, Moved, OwnedElsewhere, StaleWriter, WrongOwner
 from holdfast.history.records import UserMessage
 from holdfast.storage.protocol import Change, Query
 from holdfast.testing.samples import FullStore, commit, continued, save, saving
@@ -81,6 +81,19 @@ class OwnershipClaims:
         after = await storage.agent("agent")
         assert after is not None
         assert after.owner is None
+
+    async def test_a_change_can_depend_on_what_was_read(self, storage: FullStore) -> None:
+        begun = await commit(storage, records=(HELLO,), after=0)
+        await commit(storage, records=(HELLO,), after=begun.last_seq)
+        for stale in (0, begun.last_seq, begun.last_seq + 2):
+            with pytest.raises(Moved) as refused:
+                await commit(storage, records=(HELLO,), after=stale, hold=True)
+            assert (refused.value.agent_id, refused.value.seq) == ("agent", begun.last_seq + 1)
+        with pytest.raises(Moved):
+            await commit(storage, agent_id="unknown", records=(HELLO,), after=1)
+        after = await storage.agent("agent")
+        assert after is not None
+        assert (after.owner, len(await storage.read("agent"))) == (None, 2), "a refused change takes nothing"
 
     # --- two writers
 

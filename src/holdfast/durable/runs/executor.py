@@ -24,6 +24,7 @@ from holdfast.durable.runs.seats import Seats
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tools
 from holdfast.durable.runs.world import Diverged, World
+from holdfast.durable.users import Users
 from holdfast.errors import Corrupt, HoldfastError
 from holdfast.history.fold import live_path
 from holdfast.history.records import RlmComplete, RlmRestart, RlmStart, RlmToolResult
@@ -44,6 +45,7 @@ class Executor:
     """Everything that executions of one runner share."""
 
     store: Store
+    users: Users
     tools: Tools
     limits: Limits
     seats: Seats
@@ -56,36 +58,46 @@ class Executor:
 
     # --- ways in
 
-    async def begin(self, agent_id: str, user_id: str, start: RlmStart) -> RunResult:
-        """A run that is new: its start is durable before the program is."""
-        info = await self.store.agent(agent_id)
-        last = 0 if info is None else info.last_seq
-        outer = await belongs(self.store, agent_id, start.tool_call_id, last + 1)
-        base, feed = await self._base(agent_id, start.session, before=None)
-        start = start.evolve(feed=feed if start.session is not None else None)
-        policy = SnapshotPolicy()
-        log = RunLog(start=start)
-        journal = Journal(self.store, agent_id, user_id, log=log, policy=policy)
-        [begun] = await journal.begin(start)
-        log.start = begun  # type: ignore[assignment]
-        preamble = start.preamble if self.type_check and base is None else None
-        execution = self._execution(journal, policy, base, preamble=preamble)
-        return await self._to_its_end(execution, outer=outer, recovered=False)
+    async def begin(
+        self, agent_id: str, user_id: str, start: RlmStart, *, after: int, take_over: bool = False
+    ) -> RunResult:
+        """A run that is new: its start is durable before the program is.
 
-    async def go_on(self, place: RunPlace, *, again: bool = False) -> RunResult:
+        `after` is where the agent stood before it was seen to have no such run; `Moved` if it went on since.
+        """
+        with self.users.executing(agent_id, start.tool_call_id):
+            outer = await belongs(self.store, agent_id, start.tool_call_id, after + 1)
+            base, feed = await self._base(agent_id, start.session, before=None)
+            start = start.evolve(feed=feed if start.session is not None else None)
+            policy = SnapshotPolicy()
+            log = RunLog(start=start)
+            journal = Journal(self.store, agent_id, user_id, log=log, policy=policy)
+            [begun] = await journal.begin(start, after=after, take_over=take_over)
+            log.start = begun  # type: ignore[assignment]
+            preamble = start.preamble if self.type_check and base is None else None
+            execution = self._execution(journal, policy, base, preamble=preamble)
+            return await self._to_its_end(execution, outer=outer, recovered=False)
+
+    async def go_on(self, place: RunPlace, *, again: bool = False, take_over: bool = False) -> RunResult:
         """A run that was left behind: from its newest snapshot, with all that is recorded.
 
-        `again` takes up one that was parked.
+        `again` takes up one that was parked. Raises `Moved` if its agent went on while it was read.
         """
-        records = live_path(await self.store.read(place.agent_id, after=place.start - 1, snapshots=False))
-        log = RunLog.of(records)
+        with self.users.executing(place.agent_id, place.name):
+            return await self._gone_on(place, again=again, take_over=take_over)
+
+    async def _gone_on(self, place: RunPlace, *, again: bool, take_over: bool) -> RunResult:
+        history = await self.store.read(place.agent_id, after=place.start - 1, snapshots=False)
+        log = RunLog.of(live_path(history))
+        if log.complete is not None:  # another process was quicker
+            return RunResult.of(place.agent_id, log.complete)
         waits = self._why_not(place, log, again=again)
         if waits is not None:
             return waits
         policy = SnapshotPolicy()
         journal = Journal(self.store, place.agent_id, place.user_id, log=log, policy=policy)
         restart = RlmRestart(tool_call_id=place.name, attempt=log.restarts + 1, session=log.start.session)
-        await journal.begin(restart)
+        await journal.begin(restart, after=history[-1].seq, take_over=take_over)
         outer = await belongs(self.store, place.agent_id, place.name, place.start)
         if not log.calls:
             complete = _complete(log, Ended(printed="", error=TOO_EARLY), 0)
@@ -98,6 +110,12 @@ class Executor:
         self, original: Original, at: int, answer: dict[str, Any], *, agent_id: str, live: bool
     ) -> RunResult:
         """Another agent's run that shares the original's calls up to the n-th, which has this answer instead."""
+        with self.users.executing(agent_id, original.place.name):
+            return await self._forked(original, at, answer, agent_id=agent_id, live=live)
+
+    async def _forked(
+        self, original: Original, at: int, answer: dict[str, Any], *, agent_id: str, live: bool
+    ) -> RunResult:
         call = original.call(at)
         records = await original.up_to(self.store, call, at)
         records.append(
@@ -111,7 +129,7 @@ class Executor:
         assert isinstance(start, RlmStart)  # noqa: S101 - a run begins with it
         log = RunLog(start=start)
         journal = Journal(self.store, agent_id, original.place.user_id, log=log, policy=policy)
-        begun = await journal.begin(*records)
+        begun = await journal.begin(*records, after=0)
         log.start = begun[0]  # type: ignore[assignment]
         base, _ = await self._base(original.place.agent_id, original.place.session, before=original.place.start)
         execution = self._execution(journal, policy, base)

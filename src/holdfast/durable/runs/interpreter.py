@@ -311,7 +311,7 @@ class Interpreter:
             return event
         started = time.perf_counter()
         data = seat.session.dump()
-        self._policy.taken(time.perf_counter() - started, len(data))
+        self._policy.taken(time.perf_counter() - started)
         if isinstance(event, Called):
             return Called(printed=event.printed, created=event.created, snapshot=data, call=event.call)
         assert isinstance(event, Waiting)  # noqa: S101 - the one kind that is left

@@ -34,10 +34,13 @@ class Journal:
         self._failure: BaseException | None = None
         self._lock = asyncio.Lock()
 
-    async def begin(self, *records: Record, take_over: bool = False) -> list[Record]:
-        """Takes the agent with an execution's first records. Who is cancelled meanwhile does not leave it taken."""
+    async def begin(self, *records: Record, after: int, take_over: bool = False) -> list[Record]:
+        """Takes the agent with an execution's first records, unless it is not `after` this position any more (`Moved`).
+
+        Who is cancelled meanwhile does not leave it taken.
+        """
         try:
-            return await self._commit(records, hold=True, take_over=take_over)
+            return await self._commit(records, hold=True, after=after, take_over=take_over)
         except asyncio.CancelledError:
             await self.release()
             raise
@@ -62,7 +65,9 @@ class Journal:
         if self.epoch is not None:
             await self._commit((), hold=False)
 
-    async def _commit(self, records: tuple[Record, ...], *, hold: bool, take_over: bool = False) -> list[Record]:
+    async def _commit(
+        self, records: tuple[Record, ...], *, hold: bool, after: int | None = None, take_over: bool = False
+    ) -> list[Record]:
         async with self._lock:
             self._stop_timer()
             if self._failure is not None and hold:
@@ -71,7 +76,7 @@ class Journal:
             everything = (*waited, *records)
             change = Change(
                 agent_id=self.agent_id, user_id=self.user_id, records=everything, epoch=self.epoch, hold=hold,
-                take_over=take_over,
+                after=after, take_over=take_over,
             )  # fmt: skip
             started = time.perf_counter()
             committing = asyncio.ensure_future(self.store.commit(change))
@@ -81,7 +86,7 @@ class Journal:
                 [done] = await committing  # it lands all the same: nothing of it may be written twice
                 self.epoch = done.epoch if hold else None
                 raise
-            except Exception:
+            except BaseException:
                 self._waiting = [*waited, *self._waiting]
                 raise
             self._measure(everything, time.perf_counter() - started)
@@ -97,8 +102,8 @@ class Journal:
         return numbered
 
     def _measure(self, records: tuple[Record, ...], seconds: float) -> None:
-        if not any(isinstance(record, RlmToolCall) and record.snapshot is not None for record in records):
-            self._policy.committed(seconds)
+        has_one = any(isinstance(record, RlmToolCall) and record.snapshot is not None for record in records)
+        self._policy.committed(seconds, snapshot=has_one)
 
     # --- results that wait
 

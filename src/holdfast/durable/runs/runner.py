@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -19,6 +20,7 @@ from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.offer import Offer, offer
 from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.seats import Seats, closed
+from holdfast.durable.runs.sessions import Sessions
 from holdfast.durable.runs.tool import Tool, Tools
 from holdfast.durable.runs.values import to_program
 from holdfast.durable.users import users_of
@@ -26,6 +28,7 @@ from holdfast.errors import (
     DuplicateId,
     HoldfastError,
     InvalidArgument,
+    Moved,
     OwnedElsewhere,
     RunMismatch,
     UnknownRun,
@@ -70,15 +73,16 @@ class PythonRunner:
         self.store = as_store(self.storage)
         self.user_id = user_id
         self.tools = Tools.of(tools)
+        self._users = users_of(self.storage)
+        self._users.join(self)
         self._executor = Executor(
-            store=self.store, tools=self.tools, limits=limits, seats=Seats(workers), now=now,
+            store=self.store, users=self._users, tools=self.tools, limits=limits, seats=Seats(workers), now=now,
             environment=dict(environment or {}), mounts=mount_dirs(mounts or {}), type_check=type_check,
             on_call=on_call,
             redact=redact_arguments,
         )  # fmt: skip
+        self._sessions = Sessions()
         self._running: dict[tuple[str, str], asyncio.Task[RunResult]] = {}
-        self._users = users_of(self.storage)
-        self._users.join(self)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -97,9 +101,13 @@ class PythonRunner:
         *,
         user_id: str | None = None,
         session: str | None = None,
+        take_over: bool = False,
     ) -> RunResult:
         """Runs the code under a name, once: a run that is finished gives its recorded result, one that was left
         behind goes on, one of this name with other code is `RunMismatch`.
+
+        One that a live process executes is `OwnedElsewhere`. With `take_over` it goes on here, as after a crash of that
+        process, which calls no more tools for it: for a process that hangs.
         """
         self._check_open()
         name = (agent_id, tool_call_id)
@@ -110,7 +118,8 @@ class PythonRunner:
                     f"This runner is {self.user_id}'s, not {user_id}'s", agent_id=agent_id, user_id=user_id
                 )
             user = user_id or self.user_id or "default"
-            task = self._running[name] = asyncio.ensure_future(self._run(agent_id, code, tool_call_id, user, session))
+            start = RlmStart(tool_call_id=tool_call_id, code=code, preamble=self.tools.preamble, session=session)
+            task = self._running[name] = asyncio.ensure_future(self._run(agent_id, user, start, take_over=take_over))
             task.add_done_callback(lambda _: self._running.pop(name, None))
             return await task
         result = await asyncio.shield(task)
@@ -189,24 +198,35 @@ class PythonRunner:
         if self._closed:
             raise closed()
 
-    async def _run(self, agent_id: str, code: str, name: str, user_id: str, session: str | None) -> RunResult:
+    async def _run(self, agent_id: str, user_id: str, start: RlmStart, *, take_over: bool) -> RunResult:
+        async with self._sessions.turn(agent_id, start.session):
+            while True:
+                with suppress(Moved):  # somebody wrote to this agent between the look at it and the first commit
+                    return await self._run_as_it_stands(agent_id, user_id, start, take_over=take_over)
+
+    async def _run_as_it_stands(self, agent_id: str, user_id: str, start: RlmStart, *, take_over: bool) -> RunResult:
+        name = start.tool_call_id
+        info = await self.store.agent(agent_id)
         found = await self.store.runs(agent_id=agent_id, name=name, limit=1)
         if not found:
-            start = RlmStart(tool_call_id=name, code=code, preamble=self.tools.preamble, session=session)
-            return await self._executor.begin(agent_id, user_id, start)
+            after = 0 if info is None else info.last_seq
+            return await self._executor.begin(agent_id, user_id, start, after=after, take_over=take_over)
         [place] = found
-        await self._check_code(agent_id, name, code)
+        await self._check_code(agent_id, name, start.code)
         if place.end is not None:
             return await self._finished(place)
-        if place.owner_alive:
+        if place.owner_alive and not take_over:
             raise OwnedElsewhere(f"Run {name} of agent {agent_id} is running in a live process",
                                  agent_id=agent_id, tool_call_id=name)  # fmt: skip
-        return await self._executor.go_on(place)
+        return await self._executor.go_on(place, take_over=take_over)
 
     async def _recovered(self, agent_id: str, name: str, *, again: bool) -> RunResult:
         try:
-            [place] = await self.store.runs(agent_id=agent_id, name=name, limit=1)
-            return await self._executor.go_on(place, again=again)
+            while True:
+                [place] = await self.store.runs(agent_id=agent_id, name=name, limit=1)
+                async with self._sessions.turn(agent_id, place.session):
+                    with suppress(Moved):
+                        return await self._executor.go_on(place, again=again)
         except OwnedElsewhere as error:  # another process was quicker
             return RunResult(
                 agent_id=agent_id, tool_call_id=name, is_error=True, error=error.message, status="elsewhere"

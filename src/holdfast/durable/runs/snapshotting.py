@@ -7,7 +7,6 @@ from typing import Final
 _WEIGHT: Final = 0.2  # of the newest measurement
 _REPLAY_PER_SNAPSHOT: Final = 4.0
 _CALL_SECONDS: Final = 0.0002  # what delivering one recorded result costs in a replay, besides the program's own time
-_COMMIT_SECONDS: Final = 0.0005  # until the first one was measured
 
 
 class SnapshotPolicy:
@@ -18,28 +17,31 @@ class SnapshotPolicy:
     """
 
     def __init__(self) -> None:
-        self._commit_seconds = _COMMIT_SECONDS
-        self._snapshot_seconds: float | None = None  # None: none was taken yet
+        # None: not measured yet. A run's first commit is its start, which has no snapshot.
+        self._commit_seconds: float | None = None
+        self._dump_seconds: float | None = None
+        self._more_seconds: float | None = None  # of a commit with one: difference, MAC and pages are made on the way
         self._replay_seconds = 0.0
 
     def wants(self, turn_seconds: float) -> bool:
         """Whether a snapshot is due, now that the program has computed for so long since it was asked last."""
         self._replay_seconds += turn_seconds + _CALL_SECONDS
-        if self._snapshot_seconds is None or self._snapshot_seconds <= self._commit_seconds:
+        if self._dump_seconds is None:
             return True
-        return self._replay_seconds >= _REPLAY_PER_SNAPSHOT * self._snapshot_seconds
+        cost = self._dump_seconds + (self._more_seconds or 0.0)
+        return cost <= (self._commit_seconds or 0.0) or self._replay_seconds >= _REPLAY_PER_SNAPSHOT * cost
 
-    def taken(self, dump_seconds: float, size: int) -> None:
-        """A snapshot was taken; encoding its difference to an earlier one takes time by its size."""
-        self._snapshot_seconds = _blended(self._snapshot_seconds, dump_seconds + size * _ENCODE_SECONDS)
+    def taken(self, seconds: float) -> None:
+        """A snapshot was taken out of the sandbox."""
+        self._dump_seconds = _blended(self._dump_seconds, seconds)
         self._replay_seconds = 0.0
 
-    def committed(self, seconds: float) -> None:
-        """A commit without a snapshot took so long."""
-        self._commit_seconds = _blended(self._commit_seconds, seconds)
-
-
-_ENCODE_SECONDS: Final = 1e-9  # for each byte: zstd, level 1, with the base as prefix
+    def committed(self, seconds: float, *, snapshot: bool) -> None:
+        """A commit took so long, with a snapshot or without."""
+        if snapshot:
+            self._more_seconds = _blended(self._more_seconds, max(0.0, seconds - (self._commit_seconds or 0.0)))
+        else:
+            self._commit_seconds = _blended(self._commit_seconds, seconds)
 
 
 def _blended(before: float | None, seconds: float) -> float:

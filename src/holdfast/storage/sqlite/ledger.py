@@ -126,6 +126,7 @@ class Ledger:
                 )
             return Plan(change=change, row=row, is_new=found is None)
         operations, head = claimed(change, row.head, self.holds.get(change.agent_id, 0), self.writer, self.alive)
+        rules.check_position(change, row.head)
         row = self._begun(change, row, head)
         plan = Plan(change=change, row=row, is_new=found is None, operations=operations)
         deleted = self._live_keys(row.number, change.delete)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.unit.durable.runs.conftest import Killed
@@ -69,3 +71,32 @@ async def test_a_session_without_its_snapshots_is_made_again_from_its_programs(r
     await store.write_side.alone(lambda session: session.db.execute(lost))
     assert (await runner_with(step).run("a", "x + step(100)", "call_3", session="s")).output == 111
     assert calls == [1, 10, 100]
+
+
+async def test_programs_of_a_session_that_are_asked_for_at_once_follow_each_other(runner_with):
+    async def slow(n: int) -> int:
+        await asyncio.sleep(0.01)
+        return n
+
+    runner = runner_with(slow)
+    found = await asyncio.gather(
+        runner.run("a", "x = await slow(1)", "one", session="s"),
+        runner.run("a", "x += await slow(1)\nx", "two", session="s"),
+        runner.run("a", "x += await slow(1)\nx", "three", session="s"),
+    )
+    assert [result.error for result in found] == [None, None, None]
+    assert [result.output for result in found] == [None, 2, 3]
+
+
+async def test_a_tool_can_not_run_a_program_in_the_session_that_waits_for_the_tool(runner_with):
+    async def nested(session: str) -> int:
+        return (await runner.run("a", "1", f"in-{session}", session=session)).output
+
+    runner = runner_with(nested)
+    code = (
+        "try:\n    await nested('s')\nexcept ValueError as error:\n    told = str(error)\n[told, await nested('other')]"
+    )
+    result = await runner.run("a", code, "out", session="s")
+    told, other = result.output
+    assert "it would wait for itself" in told
+    assert other == 1
