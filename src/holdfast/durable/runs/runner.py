@@ -21,6 +21,7 @@ from holdfast.durable.runs.offer import Offer, offer
 from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.seats import Seats, closed
 from holdfast.durable.runs.sessions import Sessions
+from holdfast.durable.runs.shared import Shared
 from holdfast.durable.runs.tool import Tool, Tools
 from holdfast.durable.runs.values import to_program
 from holdfast.durable.users import users_of
@@ -82,7 +83,7 @@ class PythonRunner:
             redact=redact_arguments,
         )  # fmt: skip
         self._sessions = Sessions()
-        self._running: dict[tuple[str, str], asyncio.Task[RunResult]] = {}
+        self._running: dict[tuple[str, str, str], Shared[RunResult]] = {}
         self._closed = False
 
     def __repr__(self) -> str:
@@ -110,21 +111,19 @@ class PythonRunner:
         process, which calls no more tools for it: for a process that hangs.
         """
         self._check_open()
-        name = (agent_id, tool_call_id)
-        task = self._running.get(name)
-        if task is None:
-            if self.user_id is not None and user_id not in (None, self.user_id):
-                raise WrongOwner(
-                    f"This runner is {self.user_id}'s, not {user_id}'s", agent_id=agent_id, user_id=user_id
-                )
-            user = user_id or self.user_id or "default"
-            start = RlmStart(tool_call_id=tool_call_id, code=code, preamble=self.tools.preamble, session=session)
-            task = self._running[name] = asyncio.ensure_future(self._run(agent_id, user, start, take_over=take_over))
-            task.add_done_callback(lambda _: self._running.pop(name, None))
-            return await task
-        result = await asyncio.shield(task)
-        await self._check_code(agent_id, tool_call_id, code)
-        return result
+        if self.user_id is not None and user_id not in (None, self.user_id):
+            raise WrongOwner(f"This runner is {self.user_id}'s, not {user_id}'s", agent_id=agent_id, user_id=user_id)
+        user = user_id or self.user_id or "default"
+        name = (user, agent_id, tool_call_id)
+        running = self._running.get(name)
+        if running is not None:
+            result = await running.wait()
+            await self._check_code(agent_id, tool_call_id, code)
+            return result
+        start = RlmStart(tool_call_id=tool_call_id, code=code, preamble=self.tools.preamble, session=session)
+        running = self._running[name] = Shared(self._run(agent_id, user, start, take_over=take_over))
+        running.task.add_done_callback(lambda _: self._running.pop(name, None))
+        return await running.wait()
 
     async def recover(
         self, agent_id: str | None = None, user_id: str | None = None, *, again: bool = False
@@ -135,7 +134,7 @@ class PythonRunner:
         """
         self._check_open()
         found = await self.store.pending("run", agent_id=agent_id, user_id=user_id or self.user_id)
-        dead = [one for one in found if not one.owner_alive and (one.agent_id, one.name) not in self._running]
+        dead = [one for one in found if not one.owner_alive]
         turns = asyncio.Semaphore(_RECOVERED_AT_ONCE)
 
         async def recovered(one: Pending) -> RunResult:
@@ -177,9 +176,10 @@ class PythonRunner:
         if self._closed:
             return
         self._closed = True
-        for task in list(self._running.values()):
+        tasks = [running.task for running in self._running.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._executor.seats.close()
         if self._users.leave(self):
             await self.store.close()
@@ -207,6 +207,10 @@ class PythonRunner:
     async def _run_as_it_stands(self, agent_id: str, user_id: str, start: RlmStart, *, take_over: bool) -> RunResult:
         name = start.tool_call_id
         info = await self.store.agent(agent_id)
+        if info is not None and info.user_id != user_id:
+            raise WrongOwner(
+                f"Agent {agent_id} belongs to another user than {user_id}", agent_id=agent_id, user_id=user_id
+            )
         found = await self.store.runs(agent_id=agent_id, name=name, limit=1)
         if not found:
             after = 0 if info is None else info.last_seq

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
-from holdfast.errors import OwnedElsewhere, StaleWriter
+from holdfast.errors import OwnedElsewhere, StaleWriter, WrongOwner
 from holdfast.history.records import RlmStart
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from tests.unit.durable.runs.conftest import Killed
@@ -152,3 +152,68 @@ async def test_a_run_of_a_process_that_hangs_can_be_taken_over_and_the_old_owner
     with pytest.raises(StaleWriter):
         await old
     assert done == [("old", 1), ("new", 1), ("new", 2)]
+
+
+async def test_a_run_goes_on_when_one_of_those_who_wait_for_it_gives_up(runner_with):
+    entered, go_on, done = asyncio.Event(), asyncio.Event(), []
+
+    async def step(n: int) -> int:
+        done.append(n)
+        entered.set()
+        await go_on.wait()
+        return n
+
+    runner = runner_with(step)
+    first = asyncio.ensure_future(runner.run("a", CODE, "call_1"))
+    second = asyncio.ensure_future(runner.run("a", CODE, "call_1"))
+    await entered.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    go_on.set()
+    assert (await second).output == 1
+    assert done == [1]
+
+
+async def test_a_run_that_nobody_waits_for_any_more_is_left_for_recovery(runner_with, store):
+    entered, cancelled = asyncio.Event(), []
+
+    async def step(n: int) -> int:
+        entered.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(n)
+            raise
+        return n
+
+    runner = runner_with(step)
+    asked = [asyncio.ensure_future(runner.run("a", CODE, "call_1")) for _ in range(2)]
+    await entered.wait()
+    for one in asked:
+        one.cancel()
+    await asyncio.wait(asked)
+    assert cancelled == [1], "whoever gives up last waits until the tool has let go"
+    [pending] = await store.pending("run")
+    assert (pending.name, pending.owner_alive) == ("call_1", False)
+    [result] = await runner.recover()
+    assert "Process was restarted" in result.error
+
+
+async def test_another_user_gets_nobody_elses_result(runner_with):
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def step(n: int) -> int:
+        entered.set()
+        await go_on.wait()
+        return n
+
+    runner = runner_with(step)
+    mine = asyncio.ensure_future(runner.run("a", CODE, "call_1", user_id="ada"))
+    await entered.wait()
+    with pytest.raises(WrongOwner):
+        await runner.run("a", CODE, "call_1", user_id="bob")
+    go_on.set()
+    assert (await mine).output == 1
+    with pytest.raises(WrongOwner):
+        await runner.run("a", CODE, "call_1", user_id="bob")
