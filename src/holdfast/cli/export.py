@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from holdfast.cli.command import Invocation, command, run
+
+if TYPE_CHECKING:
+    from holdfast.durable.transfer import Snapshots
 
 
 @command(
@@ -24,22 +27,25 @@ from holdfast.cli.command import Invocation, command, run
 @click.argument("agent", metavar="AGENT")
 @click.option("--all", "everything", is_flag=True, help="Everything ever recorded, not only what counts now.")
 @click.option(
-    "--snapshots", type=click.Choice(["kept", "none"]), default="kept", show_default=True,
-    help="The interpreter's snapshots: those that are kept, or none.",
+    "--snapshots", type=click.Choice(["kept", "rebuild", "none"]), default="kept", show_default=True,
+    help="The interpreter's snapshots: those that are kept, one at every call, or none.",
 )  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Write to a file, which is there whole or not at all.")
-def export_command(invocation: Invocation, *, agent: str, everything: bool, snapshots: str, output: str | None) -> None:
+def export_command(
+    invocation: Invocation, *, agent: str, everything: bool, snapshots: Snapshots, output: str | None
+) -> None:
     """Write an agent's history as JSON lines, oldest first.
 
     By default what counts now: what was rewound is left out. The lines are the wire format of the docs, the same
-    with --json. `holdfast import` reads them.
+    with --json. `holdfast import` reads them. With `--snapshots rebuild` programs are replayed in the sandbox for the
+    snapshots that the store did not keep; no tool is called.
     """
-    lines = run(_lines(invocation, agent, everything=everything, snapshots=snapshots == "kept"))
+    lines = run(_lines(invocation, agent, everything=everything, snapshots=snapshots))
     with _target(output) as target:
         target.writelines(f"{line}\n" for line in lines)
 
 
-async def _lines(invocation: Invocation, agent: str, *, everything: bool, snapshots: bool) -> list[str]:
+async def _lines(invocation: Invocation, agent: str, *, everything: bool, snapshots: Snapshots) -> list[str]:
     from holdfast.cli.naming import known_agent
     from holdfast.cli.opening import reading
     from holdfast.durable.transfer import export_lines

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.durable.past import Past
+from holdfast.durable.runs.rebuilding import with_snapshots
 from holdfast.errors import DuplicateId, InvalidImport
 from holdfast.history.fold import live_path
 from holdfast.history.prints import cumulative, relative
@@ -36,14 +37,25 @@ class Imported:
     snapshots_left_out: int
 
 
-async def export_lines(store: Store, agent_id: str, *, everything: bool = False, snapshots: bool = True) -> list[str]:
+Snapshots = Literal["kept", "rebuild", "none"]
+
+
+async def export_lines(
+    store: Store, agent_id: str, *, everything: bool = False, snapshots: Snapshots = "kept"
+) -> list[str]:
     """The agent's history, oldest first, each record as a line without its line feed; a fork's begins with its past.
 
-    Without `everything` it is the live path. Without `snapshots` the interpreter's bytes are left out.
+    Without `everything` it is the live path. Of the interpreter's snapshots it has those that are kept, none, or, with
+    "rebuild", one at every call: those that are not kept are made again by a replay.
     """
     records = await Past(store).history(agent_id)
-    kept = records if everything else live_path(records)
-    return [dumps_line(to_wire(record if snapshots else _without_snapshot(record))) for record in cumulative(kept)]
+    if not everything:
+        records = live_path(records)
+    if snapshots == "none":
+        records = [_without_snapshot(record) for record in records]
+    elif snapshots == "rebuild":
+        records = await with_snapshots(records)
+    return [dumps_line(to_wire(record)) for record in cumulative(records)]
 
 
 def parse_lines(lines: Iterable[str | bytes]) -> list[Record]:

@@ -56,7 +56,7 @@ async def test_runs_come_in_without_their_snapshots(store):
     await samples.commit(store, "a", records=(begun("two", "s"),))
     lines = await export_lines(store, "a")
     assert [snapshot_of(record) for record in parse_lines(lines)] == [None, b"heap", b"heap", None, None]
-    bare = parse_lines(await export_lines(store, "a", snapshots=False))
+    bare = parse_lines(await export_lines(store, "a", snapshots="none"))
     assert not any(map(snapshot_of, bare))
     done = await import_lines(store, parse_lines(lines), agent_id="b", user_id="user")
     assert (done.records, done.snapshots_left_out) == (4, 2)
