@@ -35,11 +35,11 @@ def measure(options: Options) -> list[Result]:
         name="recover",
         title=f"A run that goes on in a store with {count:,} checkpoints",
         how=(
-            f"A program with {_KILOBYTES} KB on its heap makes {_CALLS} calls; its host is killed in the next one. Then, "
-            "in a process that has imported Holdfast: from nothing, over opening the store, finding the run, taking "
-            "it, loading its snapshot into a sandbox and telling the program of the restart, to the next tool that it "
-            f"calls. {_TIMES} times, in turn with a store that has nothing else. A new sandbox alone: its process "
-            "started, and one line run in it."
+            f"A program with {_KILOBYTES} KB on its heap makes {_CALLS} calls; its host is killed in the next one. "
+            "Then, in a process that has imported Holdfast: from nothing, over opening the store, finding the run, "
+            "taking it, loading its snapshot into a sandbox and telling the program of the restart, to the next tool "
+            f"that it calls. {_TIMES} times, in turn with a store that has nothing else. A new sandbox alone: its "
+            "process started, and one line run in it."
         ),
         columns=("what", "ms p50 (p10 … p90)", "beside the small store"),
     )

@@ -377,20 +377,26 @@ class Drive:
         """Waits until one of them is done; meanwhile the seat is others', if they want it."""
         if any(task.done() for task in tasks):
             return
-        wanted = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        end = self.run.seats.when_wanted(lambda: loop.call_soon_threadsafe(wanted.set))
-        asking = asyncio.ensure_future(wanted.wait())
+        seats, loop = self.run.seats, asyncio.get_running_loop()
+        stirred = loop.create_future()
+
+        def stir(*_: object) -> None:
+            if not stirred.done():
+                stirred.set_result(None)
+
+        end = seats.when_wanted(lambda: loop.call_soon_threadsafe(stir))
+        for task in tasks:
+            task.add_done_callback(stir)
         try:
-            if self.run.seats.wanted:
-                wanted.set()
-            await asyncio.wait({*tasks, asking}, return_when=asyncio.FIRST_COMPLETED)
-            if not any(task.done() for task in tasks):
-                await self._interpreter.park()
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not seats.wanted:
+                await stirred
         finally:
-            asking.cancel()
             end()
+            for task in tasks:
+                task.remove_done_callback(stir)
+        if not any(task.done() for task in tasks):
+            await self._interpreter.park()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     # --- replay
 
