@@ -7,14 +7,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from holdfast.durable.redaction import Redact
 from holdfast.durable.runs import failures, values
 from holdfast.durable.runs.currentcall import CurrentCall, calling
 from holdfast.durable.runs.interpreter import (
-    ASYNC_SLEEP,
     SLEEP,
+    SLEEPS,
     Asked,
     Called,
     Ended,
@@ -24,6 +24,7 @@ from holdfast.durable.runs.interpreter import (
     SandboxLost,
     SnapshotRefused,
     Waiting,
+    started,
 )
 from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.log import answer_of
@@ -37,10 +38,12 @@ from holdfast.errors import Corrupt, Unstorable
 from holdfast.history import codec
 from holdfast.history.records import Record, RlmToolCall, RlmToolResult
 
+if TYPE_CHECKING:
+    from holdfast.durable.runs.bases import Base
+
 log = logging.getLogger("holdfast")
 
 Answer = dict[str, Any]
-SLEEPS: Final = frozenset({SLEEP, ASYNC_SLEEP})
 _TIMER_SECONDS_MIN: Final = 0.05  # a shorter sleep is not worth a record
 
 
@@ -56,9 +59,9 @@ class Execution:
     program: Program
     seats: Seats
     policy: SnapshotPolicy
-    world: Callable[[list[list[Any]]], World]
+    world: Callable[[list[list[Any]], float], World]
     redact: Redact = nothing_taken_out
-    session_base: bytes | None = None
+    base: Base | None = None
     now: Callable[[], float] = time.time
     stand_in: Callable[[Tool, Asked], Awaitable[Answer | None]] | None = None  # a fork's recorded answers
     on_call: OnCall | None = None
@@ -82,7 +85,8 @@ class Drive:
         self.log = self.journal.log
         self._tasks: dict[int, asyncio.Task[Answer]] = {}
         self._asked: dict[int, Asked] = {}  # awaitable calls that were created and have not begun
-        self._interpreter = self._fresh([])
+        self._interpreter = self._fresh()
+        self._unasked: set[int] = set()  # recorded calls that the program has yet to repeat
         self._old = frozenset(self.log.calls)  # calls that an earlier process may have made
         self.count = sum(call.tool_name not in SLEEPS for call in self.log.order)
         self._crashes = 0
@@ -96,6 +100,7 @@ class Drive:
                     event = await self._next(event)
                 except SandboxLost as lost:
                     event = await self._entered_again(lost)
+            self._check_repeated("its end")
             return event
         finally:
             for task in self._tasks.values():
@@ -127,14 +132,17 @@ class Drive:
                 snapshot = await self.journal.store.snapshot(self.journal.agent_id, call.seq)
                 if snapshot is None:
                     continue
-                self._interpreter = self._fresh(self.log.answers_after(call.seq))
+                self._interpreter = self._fresh(after=call.seq)
+                self._unasked = {int(one.call_id) for one in self.log.order if one.seq >= call.seq}
                 self._interpreter.recorded(tuple(self.log.calls))
                 return await self._interpreter.restore(snapshot, self.log.printed_at(int(call.call_id)))
             except (Corrupt, SandboxLost, SnapshotRefused) as error:
                 log.warning("A snapshot of run %s can't be used, an earlier one is tried: %s", self.run.run, error)
                 await self._interpreter.close()
-        self._interpreter = self._fresh(self.log.answers_after(0))
-        return await self._interpreter.start(self.run.session_base)
+        self._unasked = set(self.log.calls)
+        states = None if self.run.base is None else self.run.base.states()
+        self._interpreter, event = await started(self._fresh, states)
+        return event
 
     async def _entered_again(self, lost: SandboxLost) -> Event:
         """After the sandbox's process died under a live host: results that are known are delivered, tools go on."""
@@ -142,6 +150,7 @@ class Drive:
             self._crashes += 1
             await self._interpreter.close()
             if self._crashes >= self.run.program.limits.crashes_max:
+                self._unasked.clear()  # it could not repeat them
                 return Ended(
                     printed=self._interpreter.printed,
                     error=f"The sandbox crashed {self._crashes} times: {lost.message}",
@@ -154,8 +163,12 @@ class Drive:
             except SandboxLost as again:
                 lost = again
 
-    def _fresh(self, recorded: list[list[Any]]) -> Interpreter:
-        return Interpreter(self.run.program, self.run.seats, self.run.world(recorded), self.run.policy)
+    def _fresh(self, after: int = 0) -> Interpreter:
+        """One for the program, as it stood when the call at this position was recorded."""
+        world = self.run.world(self.log.answers_after(after), self.log.moment_at(after))
+        return Interpreter(
+            self.run.program, self.run.seats, world, self.run.policy, recorded=self.log.calls.get
+        )  # fmt: skip
 
     # --- one question
 
@@ -169,6 +182,7 @@ class Drive:
 
     async def _at_call(self, event: Called) -> Answer:
         call = event.call
+        self._unasked.discard(call.call_id)
         if call.name == SLEEP and call.arguments["seconds"] < _TIMER_SECONDS_MIN:
             if call.call_id > self.log.last_call:  # what was recorded after it shows that it is over
                 await asyncio.sleep(max(0.0, call.arguments["seconds"]))
@@ -186,6 +200,7 @@ class Drive:
 
     async def _at_await(self, event: Waiting) -> Event:
         """Begins what has not begun, then delivers one result: the one that was, or comes to be, recorded first."""
+        self._unasked.difference_update(event.pending)
         for call_id in event.pending:
             if call_id in self.log.calls and call_id in self._asked:
                 self._compare(event, self._asked[call_id])
@@ -234,6 +249,7 @@ class Drive:
         return tasks
 
     async def _record(self, event: Called | Waiting, calls: list[Asked]) -> None:
+        self._check_repeated(f"{calls[0].name}({_shown(calls[0].arguments)})")
         records: list[Record] = []
         batch = calls[0].call_id if isinstance(event, Waiting) else None
         for place, call in enumerate(calls):
@@ -277,13 +293,18 @@ class Drive:
         tool = self.run.program.tools.get(call.name)
         if tool is None:
             return {"error": {"type": "NameError", "message": f"name '{call.name}' is not defined"}}
-        if self.count > self.run.program.limits.tool_calls_max:
+        if self.log.calls[call.call_id].tool_call_count > self.run.program.limits.tool_calls_max:
             return _error(RuntimeError(f"A program may make {self.run.program.limits.tool_calls_max} tool calls"))
         if self.run.stand_in is not None and (answer := await self.run.stand_in(tool, call)) is not None:
             return answer
         try:
             with calling(self._current(call, attempt)):
                 return self._storable(call, values.to_program(await tool.call(call.arguments)))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return _error(RuntimeError(f"{call.name}() was cancelled by something that it called"))
         except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the program may catch it
             return _error(error)
 
@@ -356,6 +377,8 @@ class Drive:
                     session=record.session,
                 )
             )
+            if "value" in answer:
+                self._crashes = 0
             self._tell("answered", call_id, answer)
         return answer
 
@@ -399,6 +422,15 @@ class Drive:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     # --- replay
+
+    def _check_repeated(self, instead: str) -> None:
+        """Before anything new: a program that left out what is recorded of it went another way, and stops here."""
+        if self._unasked:
+            record = self.log.calls[min(self._unasked)]
+            raise Diverged(
+                f"Run {self.run.run} does not repeat call {record.call_id}",
+                recorded=f"{record.tool_name}({_shown(dict(record.tool_args))})", replayed=instead,
+            )  # fmt: skip
 
     def _compare(self, event: Called | Waiting, call: Asked) -> None:
         """Holds a call against its record: what is not the same was not repeated, and nobody may guess."""

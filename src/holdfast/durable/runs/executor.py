@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.durable.redaction import Redact
+from holdfast.durable.runs.bases import Base, Bases
 from holdfast.durable.runs.drive import Drive, Execution, nothing_taken_out
 from holdfast.durable.runs.fork import NoRecordedAnswer, Original, StandIn
 from holdfast.durable.runs.interpreter import Ended, Program
@@ -25,7 +26,7 @@ from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tools
 from holdfast.durable.runs.world import Diverged, World
 from holdfast.durable.users import Users
-from holdfast.errors import Corrupt, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.history.fold import live_path
 from holdfast.history.records import RlmComplete, RlmRestart, RlmStart, RlmToolResult
 
@@ -67,8 +68,9 @@ class Executor:
         """
         with self.users.executing(agent_id, start.tool_call_id):
             outer = await belongs(self.store, agent_id, start.tool_call_id, after + 1)
-            base, feed = await self._base(agent_id, start.session, before=None)
-            start = start.evolve(feed=feed if start.session is not None else None)
+            base = await self.bases.newest(agent_id, start.session)
+            if start.session is not None:
+                start = start.evolve(feed=0 if base is None else base.feed)
             policy = SnapshotPolicy()
             log = RunLog(start=start)
             journal = Journal(self.store, agent_id, user_id, log=log, policy=policy)
@@ -102,8 +104,9 @@ class Executor:
         if not log.calls:
             complete = _complete(log, Ended(printed="", error=TOO_EARLY), 0)
             return await self._finished(journal, complete, outer=outer, recovered=True)
-        base, _ = await self._base(place.agent_id, log.start.session, before=place.start)
-        execution = self._execution(journal, policy, base)
+        execution = self._execution(journal, policy, await self.bases.of(place, log.start))
+        if log.start.forked_from is not None and log.start.forked_from.get("tools") != "live":
+            execution.stand_in = await self._stand_in(log)
         return await self._to_its_end(execution, outer=outer, recovered=True)
 
     async def fork(
@@ -117,7 +120,7 @@ class Executor:
         self, original: Original, at: int, answer: dict[str, Any], *, agent_id: str, live: bool
     ) -> RunResult:
         call = original.call(at)
-        records = await original.up_to(self.store, call, at)
+        records = await original.up_to(self.store, call, at, live=live)
         records.append(
             RlmToolResult(
                 tool_call_id=original.place.name, call_id=call.call_id, tool_name=call.tool_name,
@@ -131,15 +134,25 @@ class Executor:
         journal = Journal(self.store, agent_id, original.place.user_id, log=log, policy=policy)
         begun = await journal.begin(*records, after=0)
         log.start = begun[0]  # type: ignore[assignment]
-        base, _ = await self._base(original.place.agent_id, original.place.session, before=original.place.start)
-        execution = self._execution(journal, policy, base)
-        execution.stand_in = None if live else StandIn(original, log.results)
+        execution = self._execution(journal, policy, await self.bases.of(original.place, original.log.start))
+        execution.stand_in = None if live else await self._stand_in(log)
         return await self._to_its_end(execution, outer=False, recovered=False)
 
     # --- parts
 
+    @property
+    def bases(self) -> Bases:
+        return Bases(store=self.store, seats=self.seats, mounts=self.mounts)
+
+    async def _stand_in(self, fork: RunLog) -> StandIn:
+        """What answers the calls of a fork that calls no real tool, also when it goes on after a restart."""
+        place = await self.bases.original(fork.start)
+        original = None if place is None else await Original.read(self.store, place)
+        assert fork.start.forked_from is not None  # noqa: S101 - it is a fork
+        return StandIn(original, fork.start.forked_from["at"], fork, self.redact or nothing_taken_out)
+
     def _execution(
-        self, journal: Journal, policy: SnapshotPolicy, base: bytes | None, *, preamble: str | None = None
+        self, journal: Journal, policy: SnapshotPolicy, base: Base | None, *, preamble: str | None = None
     ) -> Execution:
         start = journal.log.start
         program = Program(
@@ -151,9 +164,11 @@ class Executor:
             program=program,
             seats=self.seats,
             policy=policy,
-            session_base=base,
+            base=base,
             now=self.now,
-            world=lambda recorded: World(now=self.now, environment=self.environment, recorded=recorded),
+            world=lambda recorded, latest: World(
+                now=self.now, environment=self.environment, recorded=recorded, latest=latest
+            ),
             on_call=self.on_call,
             redact=self.redact or nothing_taken_out,
         )
@@ -190,13 +205,16 @@ class Executor:
     async def _parked(self, execution: Execution, diverged: Diverged) -> RunResult:
         """The run stays as it is, for a person to look at: both sides are shown, and nothing was guessed."""
         reason = f"{diverged.message}: recorded {diverged.recorded!r}, replayed {diverged.replayed!r}"
-        restart = RlmRestart(tool_call_id=execution.run, attempt=execution.journal.log.restarts, reason=reason)
+        log = execution.journal.log
+        restart = RlmRestart(
+            tool_call_id=execution.run, attempt=max(1, log.restarts), reason=reason, session=log.start.session
+        )
         await execution.journal.end(restart)
         return _waiting(execution.journal.agent_id, execution.run, "parked", reason)
 
     def _why_not(self, place: RunPlace, log: RunLog, *, again: bool) -> RunResult | None:
         """Why this run is not taken up by this host, or not now."""
-        missing = self._missing_tools(log.start)
+        missing = self._missing_tools(log)
         if missing:
             return _waiting(
                 place.agent_id,
@@ -208,57 +226,21 @@ class Executor:
             return None
         if log.parked is not None:
             return _waiting(place.agent_id, place.name, "parked", log.parked)
-        if log.fruitless >= self.limits.crashes_max:
-            reason = f"Its host died {log.fruitless} times while it ran, without a tool's success between"
+        deaths = log.fruitless + 1
+        if deaths >= self.limits.crashes_max:
+            reason = f"Its host died {deaths} times while it ran, without a tool's success between"
             return _waiting(place.agent_id, place.name, "parked", reason)
         return None
 
-    def _missing_tools(self, start: RlmStart) -> list[str]:
-        """The tools that the program names, that it was offered when it began, and that are not here."""
+    def _missing_tools(self, log: RunLog) -> list[str]:
+        """The tools that the program may call, that it was offered when it began, and that are not here."""
+        start = log.start
         offered = set(_DECLARED.findall(start.preamble))
-        try:
-            used = {node.id for node in ast.walk(ast.parse(start.code)) if isinstance(node, ast.Name)}
-        except (SyntaxError, ValueError, RecursionError):
-            used = offered
+        used = offered
+        if start.session is None:  # else it may call functions of earlier programs, which call whatever they do
+            with suppress(SyntaxError, ValueError, RecursionError):
+                used = {node.id for node in ast.walk(ast.parse(start.code)) if isinstance(node, ast.Name)}
         return sorted(name for name in offered & used if name not in self.tools)
-
-    async def _base(self, agent_id: str, session: str | None, *, before: int | None) -> tuple[bytes | None, int]:
-        """What the session's earlier programs left, and which program the next one is."""
-        if session is None:
-            return None, 0
-        for place in await self.store.runs(agent_id=agent_id, session=session):
-            if (before is not None and place.start >= before) or place.end is None:
-                continue
-            [start] = await self.store.read(agent_id, after=place.start - 1, limit=1, snapshots=False)
-            [end] = await self.store.read(agent_id, after=place.end - 1, limit=1, snapshots=False)
-            assert isinstance(start, RlmStart)  # noqa: S101 - the index was checked against the records
-            assert isinstance(end, RlmComplete)  # noqa: S101
-            if end.feed is None:
-                continue  # it left nothing sound behind
-            try:
-                state = await self.store.snapshot(agent_id, place.end)
-            except Corrupt as error:
-                log.warning("The state of session %s is damaged, it is rebuilt: %s", session, error)
-                state = None
-            if state is None:
-                state = await self._rebuilt(place, records_of=start)
-            return state, (start.feed or 0) + 1
-        return None, 0
-
-    async def _rebuilt(self, place: RunPlace, *, records_of: RlmStart) -> bytes | None:
-        """The state that a finished program of a session left, made again by a replay."""
-        records = live_path(await self.store.read(place.agent_id, after=place.start - 1, snapshots=False))
-        log_of_run = RunLog.of(records)
-        base, _ = await self._base(place.agent_id, place.session, before=place.start)
-        policy = SnapshotPolicy()
-        journal = Journal(self.store, place.agent_id, place.user_id, log=log_of_run, policy=policy)
-        execution = self._execution(journal, policy, base)
-        drive = Drive(execution)
-        try:
-            await drive.go()
-            return await drive.state()
-        finally:
-            await drive.close()
 
 
 def _complete(log: RunLog, ended: Ended, count: int) -> RlmComplete:

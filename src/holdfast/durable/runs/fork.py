@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.durable.redaction import Redact
 from holdfast.durable.runs import values
-from holdfast.durable.runs.drive import SLEEPS
+from holdfast.durable.runs.interpreter import SLEEPS
 from holdfast.durable.runs.log import RunLog, answer_of
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.history.fold import live_path
@@ -46,7 +47,12 @@ class Original:
             )  # fmt: skip
         return calls[at - 1]
 
-    async def up_to(self, store: Store, call: RlmToolCall, at: int) -> list[Record]:
+    def shared(self, call: RlmToolCall) -> set[int]:
+        """The calls whose results a fork from this call has from its beginning, this one's among them."""
+        results = {int(one.call_id) for one in self._own_until_result(call) if isinstance(one, RlmToolResult)}
+        return results | {int(call.call_id)}
+
+    async def up_to(self, store: Store, call: RlmToolCall, at: int, *, live: bool) -> list[Record]:
         """What the fork's history begins with: the program, and all that was recorded before the call's result came.
 
         The newest snapshot before that is copied, so that the fork need not be replayed from its beginning.
@@ -59,15 +65,18 @@ class Original:
         for record in own:
             copy = record.evolve(seq=0, at=None, session=None)
             if isinstance(copy, RlmStart):
-                copy = copy.evolve(forked_from=self._source(call, at))
+                copy = copy.evolve(forked_from=self._source(call, at, live=live))
             elif isinstance(copy, RlmToolCall):
                 snapshot = await store.snapshot(self.place.agent_id, record.seq) if record is keeping else None
                 copy = copy.evolve(snapshot=snapshot, snapshot_seq=None)
             copied.append(copy)
         return copied
 
-    def _source(self, call: RlmToolCall, at: int) -> dict[str, Any]:
-        return {"agentId": self.place.agent_id, "toolCallId": self.place.name, "at": at, "seq": call.seq}
+    def _source(self, call: RlmToolCall, at: int, *, live: bool) -> dict[str, Any]:
+        return {
+            "agentId": self.place.agent_id, "toolCallId": self.place.name, "at": at, "seq": call.seq,
+            "tools": "live" if live else "recorded",
+        }  # fmt: skip
 
     def _own_until_result(self, call: RlmToolCall) -> Iterable[Record]:
         for record in self.records:
@@ -82,20 +91,36 @@ class Original:
 class StandIn:
     """Answers a fork's calls with what the original was told, and calls nothing but tools that only read."""
 
-    def __init__(self, original: Original, known: Iterable[int]) -> None:
-        """`known` are the calls whose results the fork's history has already."""
-        left = set(original.log.results) - set(known)
-        self._left = {call_id: original.log.calls[call_id] for call_id in sorted(left) if call_id in original.log.calls}
+    def __init__(self, original: Original | None, at: int, fork: RunLog, redact: Redact) -> None:
+        """`fork` is what its history says already: after a restart, answers that were used up are in it."""
+        self._redact = redact
+        self._left: dict[int, RlmToolCall] = {}
+        if original is None:  # its agent was erased
+            return
+        shared = original.shared(original.call(at))
+        calls = original.log.calls
         self._results = original.log.results
+        self._left = {call_id: calls[call_id] for call_id in sorted(self._results) if call_id not in shared}
+        for call_id in fork.results:
+            if call_id not in shared and (record := fork.calls.get(call_id)) is not None:
+                self._take(record.tool_name, dict(record.tool_args))
 
     async def __call__(self, tool: Tool, call: Asked) -> dict[str, Any] | None:
-        for call_id, record in self._left.items():
-            if record.tool_name == call.name and values.masked_equal(dict(record.tool_args), call.arguments):
-                del self._left[call_id]
-                return answer_of(self._results[call_id])
+        arguments, _ = self._redact(call.arguments, "toolArgs")  # as the original's are recorded
+        used = self._take(call.name, arguments)
+        if used is not None:
+            return answer_of(self._results[used])
         if tool.read_only:
             return None
         raise NoRecordedAnswer(
             f"The fork stopped before {call.name}(), to which the original has no recorded answer",
             hint='Fork with tools="live" to call the real tools, or declare the tool read_only.',
         )
+
+    def _take(self, name: str, arguments: dict[str, Any]) -> int | None:
+        """Uses up the first answer that is left to such a call; the call that had it."""
+        for call_id, record in self._left.items():
+            if record.tool_name == name and values.masked_equal(dict(record.tool_args), arguments):
+                del self._left[call_id]
+                return call_id
+        return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,14 +14,26 @@ from holdfast.durable.runs.seats import Seat, Seats
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.source import Source
 from holdfast.durable.runs.tool import Tools
-from holdfast.durable.runs.world import NOT_OURS, World
-from holdfast.errors import HoldfastError
+from holdfast.durable.runs.world import NOT_OURS, Diverged, World
+from holdfast.errors import Corrupt, HoldfastError
+from holdfast.history import codec
+from holdfast.history.records import RlmToolCall
 
 if TYPE_CHECKING:
-    from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontySession, MountDir, NameLookupSnapshot
+    from pydantic_monty import (
+        FunctionSnapshot,
+        FutureSnapshot,
+        MontyComplete,
+        MontySession,
+        MountDir,
+        NameLookupSnapshot,
+    )
+
+log = logging.getLogger("holdfast")
 
 SLEEP: Final = "time.sleep"
 ASYNC_SLEEP: Final = "asyncio.sleep"
+SLEEPS: Final = frozenset({SLEEP, ASYNC_SLEEP})
 _LIMIT_ERRORS: Final = (
     "MemoryError",
     "TimeoutError: turn time limit",
@@ -94,9 +107,19 @@ class Program:
 class Interpreter:
     """Runs one program, on a seat that it gives back while it waits for something if others want it."""
 
-    def __init__(self, program: Program, seats: Seats, world: World, policy: SnapshotPolicy) -> None:
+    def __init__(
+        self,
+        program: Program,
+        seats: Seats,
+        world: World,
+        policy: SnapshotPolicy,
+        *,
+        recorded: Callable[[int], RlmToolCall | None] = lambda _: None,
+    ) -> None:
+        """`recorded` knows the calls that the history has already: what was good enough then is not refused now."""
         self.program = program
         self.world = world
+        self._recorded = recorded
         self._seats = seats
         self._policy = policy
         self._seat: Seat | None = None
@@ -238,7 +261,7 @@ class Interpreter:
         while True:
             self._here = here
             if isinstance(here, MontyComplete):
-                return Ended(printed=self.printed, created=tuple(created), output=values.from_program(here.output))
+                return self._ended(here, created)
             if isinstance(here, FutureSnapshot):
                 return self._waiting(here, created)
             if isinstance(here, NameLookupSnapshot):
@@ -256,6 +279,19 @@ class Interpreter:
             else:
                 return Called(printed=self.printed, created=tuple(created), call=call)
 
+    def _ended(self, here: MontyComplete, created: list[Asked]) -> Ended:
+        output = values.from_program(here.output)
+        try:
+            self._check_size("the program's value", output)
+        except ValueError as error:
+            return Ended(printed=self.printed, created=tuple(created), error=f"ValueError: {error}")
+        return Ended(printed=self.printed, created=tuple(created), output=output)
+
+    def _check_size(self, what: str, value: Any) -> None:
+        size, most = len(codec.encode(value, path="value")), self.program.limits.value_bytes_max
+        if size > most:
+            raise ValueError(f"{what} would take {size:,} bytes, more than the {most:,} that are kept")
+
     def _waiting(self, here: FutureSnapshot, created: list[Asked]) -> Waiting:
         return Waiting(printed=self.printed, created=tuple(created), pending=tuple(sorted(here.pending_call_ids)))
 
@@ -272,18 +308,27 @@ class Interpreter:
             if name in (SLEEP, ASYNC_SLEEP):
                 seconds = {"seconds": float(here.args[0])}
                 return Asked(call_id=here.call_id, name=name, arguments=seconds, line=self._line(here))
+            if name == "os.urandom" and here.args[0] > self.program.limits.value_bytes_max:
+                return ValueError(f"os.urandom() gives at most {self.program.limits.value_bytes_max} bytes at a time")
             told = self.world.answer(name, here.args)
             if told is not NOT_OURS:
                 return here.resume({"return_value": told})
             return here.resume_auto() if self.program.mounts else here.resume_not_handled()
-        tool = self.program.tools.get(name)
+        tool, record = self.program.tools.get(name), self._recorded(here.call_id)
         if tool is None or here.object_id is not None:
             return NameError(f"name '{name}' is not defined")
         try:
             args = tuple(values.from_program(value) for value in here.args)
             arguments = tool.bind(args, {key: values.from_program(value) for key, value in here.kwargs.items()})
-            tool.prepare(arguments)
+            if record is None:
+                tool.prepare(arguments)
+                self._check_size(f"the arguments of {name}()", arguments)
         except (TypeError, ValueError) as error:
+            if record is not None:
+                raise Diverged(
+                    f"The tool {name} does not take any more what call {here.call_id} was made with",
+                    recorded=f"{record.tool_name}({', '.join(record.tool_args)})", replayed=str(error),
+                ) from error  # fmt: skip
             return failures.revived(failures.recorded(error))
         return Asked(call_id=here.call_id, name=name, arguments=arguments, line=self._line(here))
 
@@ -331,10 +376,25 @@ class Interpreter:
 
     def _print(self, text: str) -> None:
         most = self.program.limits.print_bytes_max
-        self._print_bytes += len(text)
+        self._print_bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if self._print_bytes > most:
             raise MemoryError(f"The program printed more than the {most} bytes that it may")
         self._prints.append(text)
+
+
+async def started(fresh: Callable[[], Interpreter], states: AsyncIterator[bytes] | None) -> tuple[Interpreter, Event]:
+    """A program's first event, and the interpreter that it runs in: in the first of these states that is taken."""
+    if states is None:
+        interpreter = fresh()
+        return interpreter, await interpreter.start()
+    async for state in states:
+        interpreter = fresh()
+        try:
+            return interpreter, await interpreter.start(state)
+        except SnapshotRefused as error:
+            log.warning("The state that a session's program left can't be used, it is made again: %s", error)
+            await interpreter.close()
+    raise Corrupt("The sandbox takes no state of the session", hint="Begin another session.")
 
 
 def _dumped(seat: Seat) -> bytes:

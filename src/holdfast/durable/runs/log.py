@@ -83,7 +83,13 @@ class RunLog:
 
     def answers_after(self, seq: int) -> list[list[Any]]:
         """What the world answered after the call recorded at this position, in order."""
-        return [answer for call in self.order if call.seq > seq for answer in call.os_answers or ()]
+        records = [*self.order, *([self.complete] if self.complete is not None else [])]
+        return [answer for record in records if record.seq > seq for answer in record.os_answers or ()]
+
+    def moment_at(self, seq: int) -> float:
+        """The latest that the program had seen of the clock when the call at this position was recorded."""
+        answers = [answer for call in self.order if call.seq <= seq for answer in call.os_answers or ()]
+        return max((moment for what, moments in answers if what == "clock" for moment in moments), default=0.0)
 
     def first_among(self, pending: Iterable[int]) -> RlmToolResult | None:
         """The result that was recorded first of those that are waited for: they are delivered in this order."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-from holdfast.durable.runs.drive import SLEEPS
-from holdfast.durable.runs.interpreter import Called, Ended, Event, Interpreter, Program, SandboxLost, Waiting
+from holdfast.durable.runs.interpreter import (
+    SLEEPS,
+    Called,
+    Ended,
+    Event,
+    Interpreter,
+    Program,
+    SandboxLost,
+    Waiting,
+    started,
+)
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.log import RunLog, answer_of
 from holdfast.durable.runs.seats import Seats
@@ -16,6 +25,9 @@ from holdfast.durable.runs.standins import standins
 from holdfast.durable.runs.tool import Tools
 from holdfast.durable.runs.world import Diverged, World
 from holdfast.history.records import Record, RlmStart
+
+if TYPE_CHECKING:
+    from pydantic_monty import MountDir
 
 log = logging.getLogger("holdfast")
 
@@ -34,7 +46,8 @@ async def with_snapshots(records: Sequence[Record]) -> list[Record]:
         for place, record in enumerate(records):
             if isinstance(record, RlmStart):
                 run = RunLog.of(records[place:])
-                replay = _Replay(run, seats, sessions.get(record.session or ""))
+                state = sessions.get(record.session or "")
+                replay = Replay(run, seats, None if state is None else _only(state))
                 made |= await replay.snapshots()
                 if record.session is not None and run.complete is not None and run.complete.feed is not None:
                     sessions[record.session] = run.complete.snapshot or replay.state
@@ -49,26 +62,35 @@ class _Always(SnapshotPolicy):
         return True
 
 
-class _Replay:
-    """One run, from its beginning."""
+async def _only(state: bytes) -> AsyncIterator[bytes]:
+    yield state
 
-    def __init__(self, run: RunLog, seats: Seats, base: bytes | None) -> None:
+
+class Replay:
+    """One run, from its beginning. `states` are what its program may begin with, the first that the sandbox takes."""
+
+    def __init__(
+        self, run: RunLog, seats: Seats, states: AsyncIterator[bytes] | None, *, mounts: tuple[MountDir, ...] = ()
+    ) -> None:
         self.run = run
         self.state: bytes | None = None  # what the program left behind at its end
-        self._base = base
+        self._states = states
         self._made: dict[int, bytes] = {}
         self._seen: set[int] = set()
-        program = Program(
-            code=run.start.code, tools=Tools.of(standins(run.start.preamble)), limits=Limits(), feed=run.start.feed or 0
-        )
-        self._interpreter = Interpreter(program, seats, World(recorded=run.answers_after(0)), _Always())
+        self._program = Program(
+            code=run.start.code, tools=Tools.of(standins(run.start.preamble)), limits=Limits(),
+            feed=run.start.feed or 0, mounts=mounts,
+        )  # fmt: skip
+        self._seats = seats
+        self._interpreter = self._fresh()
 
     async def snapshots(self) -> dict[int, bytes]:
         """By the position of the call's record."""
         if all(call.snapshot is not None for call in self.run.order) and self.run.start.session is None:
             return {}
         try:
-            event: Event | None = await self._interpreter.start(self._base)
+            self._interpreter, begun = await started(self._fresh, self._states)
+            event: Event | None = begun
             while event is not None and not isinstance(event, Ended):
                 event = await self._next(event)
             if event is not None:
@@ -78,6 +100,10 @@ class _Replay:
         finally:
             await self._interpreter.close()
         return self._made
+
+    def _fresh(self) -> Interpreter:
+        world = World(recorded=self.run.answers_after(0))
+        return Interpreter(self._program, self._seats, world, _Always(), recorded=self.run.calls.get)
 
     async def _next(self, event: Event) -> Event | None:
         """The next question, or None where the records end or say something else."""

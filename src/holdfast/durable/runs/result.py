@@ -46,8 +46,15 @@ class RunResult:
         if self.is_error:
             parts.append(self.error or "It failed.")
         elif self.output is not None or not parts:
-            parts.append(self.output if isinstance(self.output, str) else repr(self.output))
+            parts.append(self.output if isinstance(self.output, str) else _shown(self.output))
         return "\n".join(parts)
 
     def evolve(self, **changes: Any) -> Self:
         return replace(self, **changes)
+
+
+def _shown(output: Any) -> str:
+    try:
+        return repr(output)
+    except ValueError as error:  # an int of more digits than Python writes out
+        return f"a value that has no text: {error}"

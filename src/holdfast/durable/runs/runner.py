@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -19,7 +20,7 @@ from holdfast.durable.runs.mounts import Mount, mount_dirs
 from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.offer import Offer, offer
 from holdfast.durable.runs.result import RunResult
-from holdfast.durable.runs.seats import Seats, closed
+from holdfast.durable.runs.seats import Seats, check_installed, closed
 from holdfast.durable.runs.sessions import Sessions
 from holdfast.durable.runs.shared import Shared
 from holdfast.durable.runs.tool import Tool, Tools
@@ -43,7 +44,9 @@ from holdfast.storage.memory import InMemoryCheckpointStorage
 if TYPE_CHECKING:
     from holdfast.storage.protocol import CheckpointStorage, Pending, RunPlace
 
-_RECOVERED_AT_ONCE: Final = 8
+log = logging.getLogger("holdfast")
+
+_RECOVERED_AT_ONCE: Final = 1000  # most of them wait: their sandboxes are lent to others meanwhile
 _NONE: Final = object()
 
 
@@ -110,20 +113,20 @@ class PythonRunner:
         One that a live process executes is `OwnedElsewhere`. With `take_over` it goes on here, as after a crash of that
         process, which calls no more tools for it: for a process that hangs.
         """
-        self._check_open()
+        self._check_ready(agent_id=agent_id, code=code, tool_call_id=tool_call_id)
         if self.user_id is not None and user_id not in (None, self.user_id):
             raise WrongOwner(f"This runner is {self.user_id}'s, not {user_id}'s", agent_id=agent_id, user_id=user_id)
         user = user_id or self.user_id or "default"
         name = (user, agent_id, tool_call_id)
         running = self._running.get(name)
         if running is not None:
-            result = await running.wait()
+            result = await self._awaited(running)
             await self._check_code(agent_id, tool_call_id, code)
             return result
         start = RlmStart(tool_call_id=tool_call_id, code=code, preamble=self.tools.preamble, session=session)
         running = self._running[name] = Shared(self._run(agent_id, user, start, take_over=take_over))
         running.task.add_done_callback(lambda _: self._running.pop(name, None))
-        return await running.wait()
+        return await self._awaited(running)
 
     async def recover(
         self, agent_id: str | None = None, user_id: str | None = None, *, again: bool = False
@@ -132,7 +135,9 @@ class PythonRunner:
 
         One that can't be taken up says why: its `status` is `parked` or `left`. With `again`, parked ones are tried.
         """
-        self._check_open()
+        self._check_ready()
+        if self.user_id is not None and user_id not in (None, self.user_id):
+            return []  # of other users it knows nothing
         found = await self.store.pending("run", agent_id=agent_id, user_id=user_id or self.user_id)
         dead = [one for one in found if not one.owner_alive]
         turns = asyncio.Semaphore(_RECOVERED_AT_ONCE)
@@ -159,7 +164,7 @@ class PythonRunner:
         It calls no real tool: a call is answered as it was in the original, and the fork stops at the first that has
         no recorded answer, unless the tool is `read_only`. With tools="live" the real ones are called from there on.
         """
-        self._check_open()
+        self._check_ready()
         if (result is _NONE) == (exception is None):
             raise InvalidArgument("A fork needs another answer: a result or an exception")
         if tools not in ("recorded", "live"):
@@ -194,9 +199,23 @@ class PythonRunner:
 
     # --- parts
 
-    def _check_open(self) -> None:
+    def _check_ready(self, **texts: object) -> None:
+        """Before anything is recorded: a run that can't begin must not use up its name."""
         if self._closed:
             raise closed()
+        check_installed()
+        for name, value in texts.items():
+            if not isinstance(value, str) or (not value and name != "code"):
+                raise InvalidArgument(f"{name}={value!r:.100} is no {'text' if value != '' else 'name'}")
+
+    async def _awaited(self, running: Shared[RunResult]) -> RunResult:
+        try:
+            return await running.wait()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():
+                raise closed() from None
+            raise
 
     async def _run(self, agent_id: str, user_id: str, start: RlmStart, *, take_over: bool) -> RunResult:
         async with self._sessions.turn(agent_id, start.session):
@@ -213,6 +232,8 @@ class PythonRunner:
             )
         found = await self.store.runs(agent_id=agent_id, name=name, limit=1)
         if not found:
+            await self._settle(agent_id, start.session)
+            info = await self.store.agent(agent_id) if start.session is not None else info
             after = 0 if info is None else info.last_seq
             return await self._executor.begin(agent_id, user_id, start, after=after, take_over=take_over)
         [place] = found
@@ -223,6 +244,22 @@ class PythonRunner:
             raise OwnedElsewhere(f"Run {name} of agent {agent_id} is running in a live process",
                                  agent_id=agent_id, tool_call_id=name)  # fmt: skip
         return await self._executor.go_on(place, take_over=take_over)
+
+    async def _settle(self, agent_id: str, session: str | None) -> None:
+        """Brings a program of this session to its end that a dead process left: the next begins with what it leaves."""
+        if session is None:
+            return
+        found = await self.store.runs(agent_id=agent_id, session=session)
+        newest = {place.name: place for place in reversed(found)}  # a name that a rewind freed may be there twice
+        for place in newest.values():
+            if place.end is None:
+                result = await self._executor.go_on(place)
+                if result.status != "complete":
+                    raise InvalidArgument(
+                        f"Session {session} of agent {agent_id} waits for its run {place.name}: {result.error}",
+                        agent_id=agent_id, tool_call_id=place.name,
+                        hint="recover(again=True) tries it once more; or use another session.",
+                    )  # fmt: skip
 
     async def _recovered(self, agent_id: str, name: str, *, again: bool) -> RunResult:
         try:
@@ -235,8 +272,13 @@ class PythonRunner:
             return RunResult(
                 agent_id=agent_id, tool_call_id=name, is_error=True, error=error.message, status="elsewhere"
             )
-        except HoldfastError as error:  # one bad run must not keep the others from being recovered
-            return RunResult(agent_id=agent_id, tool_call_id=name, is_error=True, error=error.message, status="parked")
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # one bad run must not keep the others from being recovered
+            reason = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+            if not isinstance(error, HoldfastError):
+                log.exception("Run %s of agent %s can't be recovered", name, agent_id)
+            return RunResult(agent_id=agent_id, tool_call_id=name, is_error=True, error=reason, status="parked")
 
     async def _one_run(self, name: str, agent_id: str | None) -> RunPlace:
         """The run of this name; one that several agents have must be named with its agent."""

@@ -11,10 +11,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.durable.runs.guardian import Guardian
-from holdfast.errors import Closed, MissingExtra
+from holdfast.errors import Closed, InvalidArgument, MissingExtra
 from holdfast.storage.sqlite.worker import Worker
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Seats:
     """Lends seats in the order in which they were asked for. Who waits for a tool gives its seat back if others do."""
 
     def __init__(self, count: int | None = None) -> None:
+        if count is not None and count < 1:
+            raise InvalidArgument(f"workers={count} can't run any program", hint="1 is the least.")
         self.count = count or max(2, os.cpu_count() or 2)
         self._pool: Monty | None = None
         self._lock = threading.Lock()
@@ -210,13 +213,17 @@ def closed() -> Closed:
     return Closed("This runner was closed", hint="Make a new PythonRunner; its recover() goes on with the runs.")
 
 
-def _new_pool(count: int) -> Monty:
-    try:
-        from pydantic_monty import Monty
-    except ImportError as error:
+def check_installed() -> None:
+    if find_spec("pydantic_monty") is None:
         raise MissingExtra(
             "run_python needs pydantic-monty, which is not installed", hint="pip install 'holdfast[python]'"
-        ) from error
+        )
+
+
+def _new_pool(count: int) -> Monty:
+    check_installed()
+    from pydantic_monty import Monty
+
     pool = Monty(max_processes=count)
     pool.__enter__()
     return pool

@@ -38,12 +38,14 @@ class World:
         now: Callable[[], float] = time.time,
         environment: Mapping[str, str] | None = None,
         recorded: Iterable[list[Any]] = (),
+        latest: float = 0.0,
     ) -> None:
+        """`latest` is what the program saw of the clock last."""
         self._now = now
         self._environment = dict(environment or {})
         self._recorded: deque[tuple[str, Any]] = deque((what, value) for what, values in recorded for value in values)
         self._fresh: list[tuple[str, list[Any]]] = []
-        self._latest = 0.0
+        self._latest = latest
 
     def answer(self, name: str, args: tuple[Any, ...]) -> Any:
         """What the operating system would say, or `NOT_OURS`."""

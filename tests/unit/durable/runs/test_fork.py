@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.durable.runs.tool import Tool
 from holdfast.errors import DuplicateId, InvalidArgument, UnknownRun
+from tests.unit.durable.runs.conftest import Killed
 
 CODE = """
 got = []
@@ -49,7 +50,13 @@ async def test_a_fork_goes_on_from_another_answer_and_calls_nothing_that_was_ans
     assert calls == []
     assert await store.read("a") == before
     start = (await store.read("b"))[0]
-    assert start.forked_from == {"agentId": "a", "toolCallId": "call_1", "at": 2, "seq": before[3].seq}
+    assert start.forked_from == {
+        "agentId": "a",
+        "toolCallId": "call_1",
+        "at": 2,
+        "seq": before[3].seq,
+        "tools": "recorded",
+    }
 
 
 async def test_an_exception_is_an_answer_too(runner):
@@ -109,3 +116,63 @@ async def test_what_can_not_be_forked_is_named(runner):
     await runner.fork("call_1", at=1, result=1, agent_id="b")
     with pytest.raises(InvalidArgument, match="a, b"):
         await runner.fork("call_1", at=1, result=1, agent_id="c")
+
+
+async def forked_and_killed(runner_with, *tools, dies_in, **options):
+    """A fork of call_1 whose process died in this tool, which only reads."""
+
+    def dying(n: int) -> int:
+        raise Killed
+
+    tools = [tool for tool in tools if getattr(tool, "__name__", tool) != dies_in]
+    with pytest.raises(Killed):
+        await runner_with(*tools, Tool(dying, name=dies_in, read_only=True)).fork("call_1", **options)
+
+
+async def test_a_fork_that_was_killed_still_calls_no_real_tool(runner_with, calls):
+    def look(n: int) -> int:
+        return n
+
+    def send(n: int) -> str:
+        calls.append(("send", n))
+        return "sent"
+
+    def peek(n: int) -> int:
+        return n
+
+    code = "a = look(1)\nb = send(a)\nc = peek(a)\nd = send(9)\n[a, b, c, d]"
+    await runner_with(look, send, peek).run("a", code, "call_1")
+    calls.clear()
+    await forked_and_killed(runner_with, look, send, dies_in="peek", at=1, result=1)
+    [result] = await runner_with(look, send, Tool(peek, read_only=True, on_restart="retry")).recover()
+    assert result.output == [1, "sent", 1, "sent"], "with the answers of the original, each used once"
+    assert calls == []
+
+
+async def test_a_fork_knows_calls_whose_arguments_were_redacted(runner_with, calls):
+    def login(name: str, password: str) -> str:
+        calls.append(name)
+        return "welcome " + name
+
+    runner = runner_with(login)
+    code = 'login("a", "s3cret")\nlogin("b", "s3cret")\nlogin("c", "s3cret")'
+    await runner.run("a", code, "call_1")
+    calls.clear()
+    assert (await runner.fork("call_1", at=1, result="no")).output == "welcome c"
+    assert calls == []
+
+
+async def test_a_fork_of_a_session_s_run_that_was_killed_has_the_session_s_variables(runner_with, store):
+    def look(n: int) -> int:
+        return n
+
+    def peek(n: int) -> int:
+        return n
+
+    runner = runner_with(look, peek)
+    await runner.run("a", "x = 40", "call_0", session="s")
+    await runner.run("a", "a = look(1)\nb = peek(a)\n[x, a, b]", "call_1", session="s")
+    await forked_and_killed(runner_with, look, dies_in="peek", at=1, result=2)
+    await store.write_side.alone(lambda session: session.db.execute("DELETE FROM snapshots"))
+    [result] = await runner_with(look, Tool(peek, read_only=True, on_restart="retry")).recover()
+    assert result.output == [40, 2, 2]

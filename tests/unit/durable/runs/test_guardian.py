@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from holdfast.durable.runs.guardian import Guardian, _started
+
+
+def ignores_signals(pid):
+    """Waits until the shell has come to its trap."""
+    status = Path(f"/proc/{pid}/status")
+    deadline = time.monotonic() + 10
+    while status.exists() and not int(re.search(r"SigIgn:\s*(\w+)", status.read_text())[1], 16) & 1 << 14:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Watched:
@@ -81,6 +92,7 @@ def test_a_host_that_ends_in_order_ends_its_guardian_and_no_more(watched, busy):
 def test_no_signal_to_the_terminal_s_processes_ends_it(watched, busy):
     watched.guardian.watch(busy[0].pid)
     [process] = watched.started
+    ignores_signals(process.pid)
     assert os.getsid(process.pid) != os.getsid(0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         process.send_signal(number)

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from holdfast.durable.runs.tool import Tool
+from holdfast.errors import InvalidArgument
 from tests.unit.durable.runs.conftest import Killed
 
 
@@ -100,3 +102,82 @@ async def test_a_tool_can_not_run_a_program_in_the_session_that_waits_for_the_to
     told, other = result.output
     assert "it would wait for itself" in told
     assert other == 1
+
+
+async def without_snapshots(store):
+    await store.write_side.alone(lambda session: session.db.execute("DELETE FROM snapshots"))
+
+
+async def test_a_session_that_is_made_again_has_the_chance_and_the_clock_of_the_first_time(runner_with, store):
+    runner = runner_with()
+    code = "import random, time\nx = [random.random(), time.time()]\nx"
+    first = await runner.run("a", code, "one", session="s")
+    await without_snapshots(store)
+    assert (await runner.run("a", "x", "two", session="s")).output == first.output
+
+
+async def test_making_a_session_again_calls_and_writes_nothing(runner_with, store):
+    calls = []
+
+    def step(n: int) -> int:
+        calls.append(n)
+        return n
+
+    runner = runner_with(step)
+    await runner.run("a", "import random\nx = step(1) if random.random() < 2 else 0", "one", session="s")
+    await runner.run("a", "y = x + step(2)", "two", session="s")
+    before = await store.read("a")
+    await without_snapshots(store)
+    assert (await runner.run("a", "[x, y]", "three", session="s")).output == [1, 3]
+    assert calls == [1, 2]
+    after = await store.read("a")
+    assert [record.seq for record in after][: len(before)] == [record.seq for record in before]
+    assert len(after) == len(before) + 2
+
+
+async def test_a_state_that_the_sandbox_refuses_is_made_again(runner_with, store, caplog):
+    runner = runner_with()
+    await runner.run("a", "x = 1", "one", session="s")
+    await runner.run("a", "x += 1", "two", session="s")
+    from holdfast.durable.runs.interpreter import Interpreter, SnapshotRefused
+
+    begin = Interpreter._begin
+    kept = [await store.snapshot("a", place.end) for place in await store.runs(session="s")]
+    assert all(kept)
+
+    def refusing(self, seat, state):
+        if state in kept:
+            raise SnapshotRefused("another version")
+        return begin(self, seat, state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Interpreter, "_begin", refusing)
+        assert (await runner.run("a", "x", "three", session="s")).output == 2
+    assert "made again" in caplog.text
+
+
+async def test_a_program_that_was_left_behind_ends_before_the_next_of_its_session_begins(runner_with, store):
+    async def dying(n: int) -> int:
+        raise Killed
+
+    async def step(n: int) -> int:
+        return n
+
+    with pytest.raises(Killed):
+        await runner_with(dying, type_check=False).run(
+            "a", "x = 1\ntry:\n    await dying(1)\nexcept RuntimeError:\n    x = 2", "one", session="s"
+        )
+    runner = runner_with(Tool(step, name="dying"), type_check=False)
+    assert (await runner.run("a", "x", "two", session="s")).output == 2
+    assert await store.pending("run") == []
+
+
+async def test_a_session_whose_last_program_waits_for_a_host_begins_no_other(runner_with, store):
+    async def dying(n: int) -> int:
+        raise Killed
+
+    with pytest.raises(Killed):
+        await runner_with(dying).run("a", "x = await dying(1)", "one", session="s")
+    with pytest.raises(InvalidArgument, match="no tool dying"):
+        await runner_with().run("a", "x", "two", session="s")
+    assert [pending.name for pending in await store.pending("run")] == ["one"]
