@@ -118,15 +118,15 @@ async def test_what_can_not_be_forked_is_named(runner):
         await runner.fork("call_1", at=1, result=1, agent_id="c")
 
 
-async def forked_and_killed(runner_with, *tools, dies_in, **options):
-    """A fork of call_1 whose process died in this tool, which only reads."""
+async def forked_and_killed(runner_with, *tools, dies_in, run="call_1", **options):
+    """A fork of a run whose process died in this tool, which only reads."""
 
     def dying(n: int) -> int:
         raise Killed
 
     tools = [tool for tool in tools if getattr(tool, "__name__", tool) != dies_in]
     with pytest.raises(Killed):
-        await runner_with(*tools, Tool(dying, name=dies_in, read_only=True)).fork("call_1", **options)
+        await runner_with(*tools, Tool(dying, name=dies_in, read_only=True)).fork(run, **options)
 
 
 async def test_a_fork_that_was_killed_still_calls_no_real_tool(runner_with, calls):
@@ -135,17 +135,18 @@ async def test_a_fork_that_was_killed_still_calls_no_real_tool(runner_with, call
 
     def send(n: int) -> str:
         calls.append(("send", n))
-        return "sent"
+        return f"sent {len(calls)}"
 
     def peek(n: int) -> int:
         return n
 
-    code = "a = look(1)\nb = send(a)\nc = peek(a)\nd = send(9)\n[a, b, c, d]"
-    await runner_with(look, send, peek).run("a", code, "call_1")
+    code = "a = look(1)\nb = send(9)\nc = peek(a)\nd = send(9)\n[a, b, c, d]"
     calls.clear()
-    await forked_and_killed(runner_with, look, send, dies_in="peek", at=1, result=1)
+    await runner_with(look, send, peek).run("a", code, "call_2")
+    calls.clear()
+    await forked_and_killed(runner_with, look, send, run="call_2", dies_in="peek", at=1, result=2)
     [result] = await runner_with(look, send, Tool(peek, read_only=True, on_restart="retry")).recover()
-    assert result.output == [1, "sent", 1, "sent"], "with the answers of the original, each used once"
+    assert result.output == [2, "sent 1", 2, "sent 2"], "with the answers of the original, each used once"
     assert calls == []
 
 
