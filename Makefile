@@ -25,7 +25,7 @@ help: ## List what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' \
 		| while IFS="$$(printf '\t')" read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
-demo: ## Show in a minute what Holdfast does: an agent is killed, goes on, is rewound and compared
+demo: ## Show in a few seconds what Holdfast does: a program is killed in mid-payment, and nobody pays twice
 	$(ready) $(venv) build python
 	@$(in_venv) -m holdfast demo
 
