@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli.command import run
-from holdfast.cli.demo_claims import prove
+from holdfast.cli.demo_claims import Unproven, prove
 from holdfast.cli.demo_processes import Way, finished, killed_when
 from holdfast.cli.demo_program import AGENT_ID, PROGRAM, RUN
 from holdfast.cli.demo_shop import ORDERS, Bank, Parcels
@@ -105,11 +105,12 @@ class Demo:
                 f"   process {pid}: was something paid under key {question['key'][:8]}…? The bank: {question['answer']}"
             )
         prove([one["key"] for one in questions] == [payment["key"]], "The bank was not asked once, for its payment")
-        receipt, complete = log.results[int(call.call_id)].tool_result, log.complete
-        prove(receipt == payment["receipt"], f"The program was told {receipt}, the bank wrote {payment['receipt']}")
-        prove(not left, "The run has no end")
-        assert complete is not None  # noqa: S101 - just proven
+        complete = log.complete
+        if complete is None or left:
+            raise Unproven(f"The run has no end: {log.parked or 'nothing says why'}")
         prove(not complete.is_error, f"The run failed: {complete.error}")
+        receipt = log.results[int(call.call_id)].tool_result
+        prove(receipt == payment["receipt"], f"The program was told {receipt}, the bank wrote {payment['receipt']}")
         self._say(f"   It went on from line {call.line} with that, and ended after {complete.tool_call_count} calls:"
                   f" {_short(complete.output)}")  # fmt: skip
         self.told["went_on"] = {
