@@ -87,7 +87,7 @@ class Demo:
         [call] = pending
         prove(call.tool_args.get("order") == _UNHEARD, f"{_called(call)} has no result, and was not cut short")
         source = log.start.code.splitlines()[(call.line or 1) - 1].strip()
-        self._say(f"   Run {left[0].name} stands in line {call.line}: {styled(source, bold=True)}")
+        self._say(f"   {left[0].name} stands in line {call.line}: {styled(source, bold=True)}")
         self.told["pending"] = {
             "run": left[0].name, "agent_id": left[0].agent_id, "seq": call.seq, "line": call.line, "source": source,
             "tool": call.tool_name, "arguments": dict(call.tool_args),
@@ -96,14 +96,12 @@ class Demo:
 
     def _went_on(self, call: RlmToolCall) -> None:
         """The same command again: it finds the run, and asks the bank by a key that is the call's in any process."""
-        self._act('3. Started again. charge has on_restart="reconcile", so the bank is asked first:')
+        self._act('3. Started again. charge has on_restart="reconcile", so the bank is asked:')
         pid = finished("durable", self.folder)
         log, left = run(_read(self.folder))
         [payment], questions = self._payments(), self.bank.ledger.lines(what="question")
         for question in questions:
-            self._say(
-                f"   process {pid}: was something paid under key {question['key'][:8]}…? The bank: {question['answer']}"
-            )
+            self._say(f"   process {pid} asks what was paid under key {question['key'][:8]}…: {question['answer']}")
         prove([one["key"] for one in questions] == [payment["key"]], "The bank was not asked once, for its payment")
         complete = log.complete
         if complete is None or left:
@@ -125,7 +123,7 @@ class Demo:
         _killed_when_paid("plain", folder)
         finished("plain", folder)
         ours, plain = _tally(self.bank, self.parcels), _tally(Bank(folder), Parcels(folder))
-        self._act("4. The ledgers. Plain Python was killed at the same place and started again, too:")
+        self._act("4. The ledgers. Plain Python was killed at the same place, and started again:")
         self._say(f"   {'':<6}{'with Holdfast':>22}{'plain Python':>24}")
         self._say(styled(f"   {'order':<6}{'payments':>12}{'parcels':>10}{'payments':>14}{'parcels':>10}", dim=True))
         for order, (payments, sent) in ours.items():
