@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Final, Literal
 
 from holdfast.cli.demo_claims import Unproven
@@ -53,13 +54,28 @@ def finished(way: Way, folder: Path) -> int:
 @contextmanager
 def _worker(way: Way, folder: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """In a session of its own, so that Ctrl-C is the narrator's to deal with."""
-    child = subprocess.Popen(  # noqa: S603 - nothing of it comes from outside
-        [sys.executable, "-m", "holdfast.cli.demo_worker", way, str(folder), *more],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    child = None
     try:
+        with _ctrl_c_later():
+            child = subprocess.Popen(  # noqa: S603 - nothing of it comes from outside
+                [sys.executable, "-m", "holdfast.cli.demo_worker", way, str(folder), *more],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
         yield child
     finally:
-        if child.poll() is None:
+        if child is not None and child.poll() is None:
             child.kill()
             child.wait()
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """While a process is being started there is nothing yet by which it could be ended: Ctrl-C counts after that."""
+    pressed: list[FrameType | None] = []
+    handler = signal.signal(signal.SIGINT, lambda _, frame: pressed.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if pressed and callable(handler):
+        handler(signal.SIGINT, pressed[0])

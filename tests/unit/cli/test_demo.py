@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -136,6 +138,21 @@ def test_a_process_that_ends_before_it_can_be_killed_is_an_error(tmp_path, capfd
     with pytest.raises(Unproven, match="ended with code 4 before it could be killed"):
         killed_when(lambda: False, "durable", tmp_path / "file", ORDERS[0]["number"])
     assert capfd.readouterr().err.startswith("error: ")
+
+
+def test_a_process_is_ended_even_if_ctrl_c_comes_while_it_is_being_started(tmp_path, monkeypatch):
+    started = []
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        killed_when(lambda: False, "plain", tmp_path, ORDERS[0]["number"])
+    assert [child.returncode for child in started] == [-signal.SIGKILL]
 
 
 def test_without_the_sandbox_the_demo_says_what_to_install(holdfast, monkeypatch, tmp_path):
