@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.durable.runs import failures, values
+from holdfast.durable.runs.checking import checked_against
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.seats import Seat, Seats
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
@@ -226,9 +227,8 @@ class Interpreter:
             "os_policy": {"datetime": "call_host", "sleep": "call_host", "random_start": "call_host"},
         }
         if type_check and self.program.preamble is not None:
-            options |= {
-                "type_check": True, "type_check_stubs": self.program.preamble, "type_check_format": "concise",
-            }  # fmt: skip
+            stubs = checked_against(self.program.preamble)
+            options |= {"type_check": True, "type_check_stubs": stubs, "type_check_format": "concise"}
         return seat.open(self._seats.pool(), options)
 
     def _advance(self, seat: Seat, step: Callable[[Seat], Any]) -> Event:

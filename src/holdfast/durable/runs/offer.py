@@ -38,6 +38,7 @@ The sandbox runs a subset of Python 3:
   classmethod, staticmethod), async with, async for, except*, or `from x import *`.
 - Only these modules can be imported: asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal
   functools hashlib itertools json math os pathlib random re sys time tomllib typing unicodedata.
+- Methods of built-in types are no values: write `lambda text: text.lower()`, not `str.lower`.
 - There is no network, no input() and no pip."""
 
 _CALLING: Final = """\
@@ -45,8 +46,8 @@ Whatever touches the world outside goes through these functions, which a program
 do not import or define them. Do not catch errors only to hide them: an exception that is not caught comes back to you
 with its traceback.
 - Call an `async def` with await, also at the top level. Await calls that do not depend on each other together, with
-  `asyncio.gather(...)` after `import asyncio`: they run at the same time. create_task, wait_for and TaskGroup do not
-  exist.
+  `asyncio.gather(...)` after `import asyncio`: they run at the same time. gather takes no keywords; create_task,
+  wait_for and TaskGroup do not exist.
 - Call a plain `def` without await.
 - No function below can be called from inside sorted(key=...), map(), filter(), __repr__ or another special method.
   Collect the results in a loop or a comprehension first.

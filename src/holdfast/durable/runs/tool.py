@@ -17,6 +17,7 @@ from holdfast.durable.runs.currentcall import CurrentCall
 from holdfast.durable.runs.outcomes import Outcome
 from holdfast.durable.runs.plain import drawn, drawn_async
 from holdfast.durable.runs.signature import body_of, definition_of, signature_of
+from holdfast.durable.runs.threads import on_thread
 from holdfast.durable.runs.validation import Validation
 from holdfast.errors import InvalidArgument
 
@@ -112,7 +113,7 @@ class Tool:
         if inspect.iscoroutinefunction(body_of(self.reconcile)):
             outcome = await self.reconcile(call)
         else:
-            outcome = await asyncio.to_thread(self.reconcile, call)
+            outcome = await on_thread(self.reconcile, call)
             if inspect.isawaitable(outcome):  # a lambda around an async function, say
                 outcome = await outcome
         if not isinstance(outcome, Outcome):
@@ -130,7 +131,7 @@ class Tool:
             args, kwargs = self.prepare(arguments)
             result = self.function(*args, **kwargs)
         else:
-            result = await asyncio.to_thread(self._on_thread, arguments)
+            result = await on_thread(self._on_thread, arguments)
         if inspect.isawaitable(result):
             result = await result
         if isinstance(result, AsyncIterator):
