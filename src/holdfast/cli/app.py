@@ -14,6 +14,11 @@ from holdfast.cli.command import Group, Invocation, epilog, shared_options
 from holdfast.version import __version__
 
 _HOMES = {
+    "run": "run",
+    "resume": "resume",
+    "runs": "runs",
+    "trace": "trace",
+    "fork": "fork",
     "log": "log",
     "show": "show",
     "diff": "diff",
@@ -33,6 +38,11 @@ _HOMES = {
 }
 """Which module has which command; a module is imported when its command is asked for."""
 
+_EXAMPLES = """
+holdfast run book.py --tools tools.py
+holdfast log --agent trip-1
+holdfast demo"""
+
 _EXIT_CODES = """\b
 Exit codes:
   0    all is well
@@ -41,6 +51,7 @@ Exit codes:
   3    damage was found
   4    the store can't be opened
   5    reading or writing failed: a full disk, a broken one
+  6    a run has not come to its end: it is parked, lacks a tool, or runs elsewhere
   130  stopped by Ctrl-C"""
 
 
@@ -71,7 +82,7 @@ class ReaderGone(Exception):
 
 @click.pass_context
 def _program(ctx: click.Context) -> None:
-    """Look at what Holdfast keeps of your agents: checkpoints, branches, differences, damage."""
+    """Run programs that can be killed anywhere, and look at what Holdfast keeps of your agents."""
     ctx.ensure_object(Invocation)
 
 
@@ -79,7 +90,7 @@ program = Program(
     name="holdfast",
     callback=_program,
     help=_program.__doc__,
-    epilog=epilog("holdfast log --agent trip-1\nholdfast demo") + "\n\n" + _EXIT_CODES,
+    epilog=epilog(_EXAMPLES) + "\n\n" + _EXIT_CODES,
     params=[
         *shared_options(),
         click.Option(

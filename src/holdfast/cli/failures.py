@@ -40,7 +40,7 @@ _CODES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
 def tell(error: BaseException) -> int:
     """Says what went wrong on stderr, in one line and a hint; returns the exit code."""
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
-        _say("stopped", "")
+        _say(getattr(error, "message", "stopped"), getattr(error, "hint", ""))
         return INTERRUPTED
     if isinstance(error, click.ClickException):
         _say(error.format_message().rstrip("."), _usage_hint(error))

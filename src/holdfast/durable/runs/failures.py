@@ -41,6 +41,9 @@ _CARRIED: Final[dict[str, type[Exception]]] = {
     )
 }
 
+NAMES: Final = tuple(_CARRIED)
+"""The exceptions that a program can be told."""
+
 
 def recorded(error: BaseException) -> dict[str, str]:
     """The type and message of an error, as the program will see them.

@@ -129,7 +129,12 @@ class PythonRunner:
         return await self._awaited(running)
 
     async def recover(
-        self, agent_id: str | None = None, user_id: str | None = None, *, again: bool = False
+        self,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        *,
+        tool_call_id: str | None = None,
+        again: bool = False,
     ) -> list[RunResult]:
         """Goes on with the runs that dead processes left, each to its end; every outcome is returned.
 
@@ -139,7 +144,7 @@ class PythonRunner:
         if self.user_id is not None and user_id not in (None, self.user_id):
             return []  # of other users it knows nothing
         found = await self.store.pending("run", agent_id=agent_id, user_id=user_id or self.user_id)
-        dead = [one for one in found if not one.owner_alive]
+        dead = [one for one in found if not one.owner_alive and tool_call_id in (None, one.name)]
         turns = asyncio.Semaphore(_RECOVERED_AT_ONCE)
 
         async def recovered(one: Pending) -> RunResult:
