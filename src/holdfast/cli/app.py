@@ -46,12 +46,12 @@ holdfast demo"""
 _EXIT_CODES = """\b
 Exit codes:
   0    all is well
-  1    what was asked for is not there, or was refused
+  1    what was asked for is not there or was refused, or a program failed
   2    the command line makes no sense
   3    damage was found
   4    the store can't be opened
   5    reading or writing failed: a full disk, a broken one
-  6    a run has not come to its end: it is parked, lacks a tool, or runs elsewhere
+  6    a run waits: it is parked, lacks a tool, or runs elsewhere
   130  stopped by Ctrl-C"""
 
 

@@ -36,9 +36,9 @@ def fork_command(  # noqa: PLR0913 - click gives each option
     invocation: Invocation, *, name: str, at: int, result: str | None, exception: str | None, agent: str | None,
     source_agent: str | None, tools: str | None, mounts: tuple[str, ...], variables: tuple[str, ...], live: bool,
 ) -> int:  # fmt: skip
-    """Run a program again from one of its tool calls, with another answer.
+    """Run a program again with another answer to a call.
 
-    The run itself stays as it is: the fork has a history of its own. It calls no real tool. Calls are answered as they
+    The run itself stays as it is: the fork goes on from there in a history of its own. It calls no real tool. Calls are answered as they
     were in the original, and it stops at the first that has no recorded answer, unless the tools file has that tool as
     read_only. With --live the real tools are called from there on.
     """
@@ -70,6 +70,7 @@ async def _fork(  # noqa: PLR0913 - as it was asked for
 ) -> RunResult:  # fmt: skip
     from dataclasses import replace
 
+    from holdfast.cli.naming import known_agent
     from holdfast.cli.opening import reading, sqlite_path
     from holdfast.cli.runnames import first_and_last, named_run
     from holdfast.cli.sandbox import runner
@@ -77,7 +78,9 @@ async def _fork(  # noqa: PLR0913 - as it was asked for
 
     sqlite_path(invocation, "keep runs")
     async with reading(invocation) as manager:
-        place = await named_run(manager.store, name, source_agent)
+        if source_agent is not None:
+            await known_agent(manager, source_agent)
+        place = await named_run(manager.store, name, source_agent, option="--source-agent")
         start, _ = await first_and_last(manager.store, place)
     if not live:
         known = {tool.name for tool in sandbox.tools}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -41,16 +40,17 @@ def resume_command(
     """
     from holdfast.cli.opening import existing, store_name
     from holdfast.cli.outcome import code_of
-    from holdfast.cli.stopping import stoppable
+    from holdfast.cli.stopping import command_line, stoppable
     from holdfast.cli.watching import Watch
 
     existing(store_name(invocation))
     sandbox = Sandbox.of(tools, mounts, variables)
     watch = Watch(named=name is None)
-    words = ["resume", *([name] if name else []), "--tools", tools]
+    words = ("resume", name) if name else ("resume",)
+    once_more = command_line(invocation, *words, tools=tools, mount=mounts, env=variables, agent=agent, again=again)
     results = stoppable(
         _resume(invocation, sandbox, watch, name=name, agent=agent, again=again),
-        lambda: _farewell(watch, shlex.join(["holdfast", *words])),
+        lambda: _farewell(watch, once_more),
     )
     _tell(invocation, results)
     return code_of(results)

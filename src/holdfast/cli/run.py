@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.cli.watching import Watch
     from holdfast.durable.runs.result import RunResult
     from holdfast.durable.runs.runner import PythonRunner
+
+_RESTARTED: Final = "RuntimeError: Process was restarted"
 
 
 @dataclass(kw_only=True)
@@ -58,7 +59,7 @@ def run_command(
     The script runs in a sandbox, which knows a part of Python and nothing of this machine but its tools.
     """
     from holdfast.cli.sourcefile import source_of
-    from holdfast.cli.stopping import stoppable
+    from holdfast.cli.stopping import command_line, stoppable
     from holdfast.cli.watching import Watch
 
     path = Path(program)
@@ -69,9 +70,9 @@ def run_command(
     )  # fmt: skip
     sandbox = Sandbox.of(tools, mounts, variables)
     watch = Watch(prints=not invocation.json)
-    again = _again(invocation, program, {
-        "tools": tools, "mount": mounts, "env": variables, "agent": agent, "id": name, "session": session,
-    })  # fmt: skip
+    again = command_line(
+        invocation, "run", program, tools=tools, mount=mounts, env=variables, agent=agent, id=name, session=session
+    )
     result = stoppable(_run(invocation, asked, sandbox, watch), lambda: _farewell(watch, asked, again))
     return _told(invocation, asked, watch, result)
 
@@ -94,6 +95,9 @@ async def _run(invocation: Invocation, asked: _Asked, sandbox: Sandbox, watch: W
 
 
 async def _once(python: PythonRunner, asked: _Asked) -> RunResult:
+    from holdfast.cli.outcome import note
+    from holdfast.cli.output import counted
+    from holdfast.cli.runfacts import calls_of, log_of, records_of
     from holdfast.cli.runnames import name_for
     from holdfast.durable.runs.result import RunResult
     from holdfast.errors import OwnedElsewhere
@@ -102,6 +106,12 @@ async def _once(python: PythonRunner, asked: _Asked) -> RunResult:
     asked.name = await name_for(store, agent_id, asked.code, stem=asked.stem, given=asked.given)
     found = await store.runs(agent_id=agent_id, name=asked.name, limit=1)
     asked.was_finished = bool(found) and found[0].end is not None
+    if found and not asked.was_finished and not found[0].owner_alive:
+        calls = calls_of(log_of(await records_of(store, found[0])))
+        if calls or asked.given is not None:
+            note(f"Run {asked.name} goes on after {counted(calls, 'call')}")
+        else:
+            note(f"Run {asked.name} was stopped before its first call; the program begins anew under another name")
     info = await store.agent(agent_id)
     try:
         return await python.run(
@@ -137,6 +147,8 @@ def _told(invocation: Invocation, asked: _Asked, watch: Watch, result: RunResult
 def _anew(asked: _Asked, result: RunResult) -> str:
     if result.is_error and not result.tool_call_count and asked.given is None:
         return "It called no tool: mend the program, and the same command runs it."
+    if (result.error or "").endswith(_RESTARTED):
+        return "A call was cut short: a tool whose calls may be repeated can say Tool(function, on_restart='retry')."
     return "Another --id runs the program from its beginning."
 
 
@@ -164,14 +176,3 @@ def _farewell(watch: Watch, asked: _Asked, again: str) -> Stopped:
     watch.clear()
     after = f" after {counted(watch.calls, 'call')}" if watch.calls else ""
     return Stopped(f"stopped{after}; run {asked.name or asked.stem} can go on", f"`{again}` goes on with it.")
-
-
-def _again(invocation: Invocation, program: str, options: dict[str, Any]) -> str:
-    """The same command once more."""
-    words = ["holdfast", "run", program]
-    if invocation.store is not None:
-        words += ["--store", invocation.store]
-    for name, value in options.items():
-        for one in value if isinstance(value, tuple) else (value,):
-            words += [] if one is None else [f"--{name}", one]
-    return shlex.join(words)

@@ -16,28 +16,37 @@ TOO_EARLY: Final = "Process was restarted before any tool call"
 _TOLD_MAX: Final = 5
 
 
-async def named_run(store: Store, name: str, agent_id: str | None) -> RunPlace:
-    """The run of this name; one that several agents have must be named with its agent."""
-    from difflib import get_close_matches
-
+async def named_run(store: Store, name: str, agent_id: str | None, *, option: str = "--agent") -> RunPlace:
+    """The run of this name. Forks share the name of what they were forked from, which is meant unless an agent is
+    named; where several agents have begun such a run, one must be.
+    """
     found = await store.runs(name=name, agent_id=agent_id)
     agents = sorted({place.agent_id for place in found})
+    if len(agents) > 1:
+        found = [place for place in found if (await first_and_last(store, place))[0].forked_from is None] or found
+        agents = sorted({place.agent_id for place in found})
     if len(agents) > 1:
         told = ", ".join(agents[:_TOLD_MAX]) + (" …" if len(agents) > _TOLD_MAX else "")
         raise InvalidArgument(
             f"{len(agents):,} agents have a run {name}: {told}", tool_call_id=name,
-            hint=f"Say whose: --agent {agents[0]}.",
+            hint=f"Say whose: {option} {agents[0]}.",
         )  # fmt: skip
     if found:
         return found[0]
+    raise await _unknown(store, name, agent_id)
+
+
+async def _unknown(store: Store, name: str, agent_id: str | None) -> UnknownRun:
+    from difflib import get_close_matches
+
     others = sorted({place.name for place in await store.runs()})
     near = get_close_matches(name, others, n=3)
     if agent_id is not None and name in others:
-        raise UnknownRun(
+        return UnknownRun(
             f"Agent {agent_id} has no run {name}", tool_call_id=name, agent_id=agent_id,
             hint="Another agent has one: `holdfast runs` lists them.",
         )  # fmt: skip
-    raise UnknownRun(
+    return UnknownRun(
         f"There is no run {name}", tool_call_id=name,
         hint=f"Did you mean {' or '.join(near)}?" if near else "`holdfast runs` lists those that there are.",
     )  # fmt: skip

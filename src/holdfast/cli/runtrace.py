@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Call:
-    """One call. Its attempts share the answer, because only the last one can have it."""
+    """One call, however often it was tried."""
 
     first: RlmToolCall
     attempt: int = 1
@@ -56,36 +56,54 @@ class Call:
 
 
 @dataclass(kw_only=True)
+class Step:
+    """A call begins, or is dealt with after a restart; with its answer, if that came before the next restart."""
+
+    call: Call
+    attempt: int = 1
+    again: bool = False
+    answered: bool = False
+
+
+@dataclass(kw_only=True)
 class Trace:
-    """What happened, in order: calls where they were begun, restarts between them."""
+    """What happened, in order."""
 
     facts: RunFacts
     log: RunLog
-    happened: list[Call | RlmRestart] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    happened: list[Step | RlmRestart] = field(default_factory=list)
 
     @classmethod
     def of(cls, facts: RunFacts, records: Iterable[Record], log: RunLog) -> Trace:
         trace = cls(facts=facts, log=log)
+        newest: dict[int, Step] = {}  # of each call, since the newest restart
         calls: dict[int, Call] = {}
         for record in records:
             if getattr(record, "tool_call_id", None) != facts.place.name:
                 continue
             if isinstance(record, RlmToolCall):
-                known = calls.get(int(record.call_id))
-                if known is None:
-                    known = calls[int(record.call_id)] = Call(first=record)
-                    trace.happened.append(known)
-                known.attempt = record.attempt or 1
-                known.snapshot = known.snapshot or record.snapshot is not None
-            elif isinstance(record, RlmToolResult) and int(record.call_id) in calls:
-                calls[int(record.call_id)].answer = record
+                call = calls.get(int(record.call_id))
+                if call is None:
+                    call = calls[int(record.call_id)] = Call(first=record)
+                    trace.calls.append(call)
+                newest[int(record.call_id)] = trace._stepped(call, record)
+            elif isinstance(record, RlmToolResult) and (call := calls.get(int(record.call_id))) is not None:
+                call.answer = record
+                step = newest.get(int(record.call_id)) or trace._stepped(call)
+                step.answered = True
             elif isinstance(record, RlmRestart):
+                newest.clear()
                 trace.happened.append(record)
         return trace
 
-    @property
-    def calls(self) -> list[Call]:
-        return [one for one in self.happened if isinstance(one, Call)]
+    def _stepped(self, call: Call, record: RlmToolCall | None = None) -> Step:
+        if record is not None:
+            call.attempt = record.attempt or 1
+            call.snapshot = call.snapshot or record.snapshot is not None
+        step = Step(call=call, attempt=call.attempt, again=record is not call.first)
+        self.happened.append(step)
+        return step
 
     def marks(self) -> dict[int, str]:
         """Where it stands: `>` at the calls that have no answer yet, else at the newest; `!` where it failed."""
@@ -124,8 +142,8 @@ class Trace:
 
         found, calls = [], 0
         for one in self.happened:
-            if isinstance(one, Call):
-                calls += not one.is_sleep
+            if isinstance(one, Step):
+                calls += not one.again and not one.call.is_sleep
             else:
                 at = None if one.at is None else moment(one.at)
                 found.append({"attempt": one.attempt, "after_call": calls, "reason": one.reason, "at": at})

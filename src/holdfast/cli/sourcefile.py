@@ -46,5 +46,5 @@ def _near(path: Path, what: str) -> str:
         names = [one.name for one in path.parent.iterdir() if one.suffix == ".py"]
     except OSError:
         return f"Its folder {path.parent} can't be read."
-    near = get_close_matches(path.name, names, n=2)
+    near = get_close_matches(path.name, names, n=2, cutoff=0.75)
     return f"Did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else f"Name {what}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -11,13 +12,17 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
+import click
+
+from holdfast.cli.command import Invocation
+
 T = TypeVar("T")
 
-_SECONDS_TO_UNWIND: Final = 2.0
+_SECONDS_TO_UNWIND: Final = 1.0
 _SECONDS_TO_CLOSE: Final = 0.2
 
 
-class Stopped(KeyboardInterrupt):
+class Stopped(click.Abort):
     """What the user is told who stopped something that can be gone on with."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -47,6 +52,17 @@ def stoppable(work: Coroutine[Any, Any, T], farewell: Callable[[], Stopped]) -> 
             runner.close()  # waits for the threads of tools
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGINT, before)
+
+
+def command_line(invocation: Invocation, *words: str, **options: Any) -> str:
+    """A command as one would type it, to be copied from a hint."""
+    typed = ["holdfast", *words]
+    for name, value in {"store": invocation.store, **options}.items():
+        if value is True:
+            typed.append(f"--{name}")
+        elif value:
+            typed += [part for one in ([value] if isinstance(value, str) else value) for part in (f"--{name}", one)]
+    return shlex.join(typed)
 
 
 class _Stop:

@@ -33,7 +33,7 @@ def tools_of(path: Path) -> list[Tool]:
     elif isinstance(listed, list | tuple):
         found = list(listed)
     else:
-        raise InvalidArgument(f"TOOLS in {path} is a {type(listed).__name__}, not a list", hint=_SOMEWHERE)
+        raise InvalidArgument(f"TOOLS in {path} is {type(listed).__name__} and no list", hint=_SOMEWHERE)
     if not found:
         raise InvalidArgument(f"{path} has no tools", path=str(path), hint=_SOMEWHERE)
     try:
@@ -52,6 +52,7 @@ def _executed(path: Path, code: str) -> ModuleType:
     try:
         exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user named it
     except (Exception, SystemExit) as error:
+        del sys.modules[name]
         raise InvalidArgument(_told(path, error), path=str(path), hint="The tools could not be read.") from error
     return module
 

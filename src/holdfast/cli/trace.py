@@ -10,7 +10,7 @@ import click
 from holdfast.cli.command import Invocation, command, run
 
 if TYPE_CHECKING:
-    from holdfast.cli.runtrace import Call, Trace
+    from holdfast.cli.runtrace import Step, Trace
     from holdfast.history.records import RlmRestart
 
 _WIDTH: Final = 100
@@ -30,7 +30,7 @@ _INDENT: Final = "      "
 @click.option("--agent", metavar="ID", help="Whose run it is, if several agents have one of this name.")
 @click.option("--full", is_flag=True, help="Every call and every value, nothing shortened.")
 def trace_command(invocation: Invocation, *, name: str, agent: str | None, full: bool) -> None:
-    """Show a run: its program, where it stands, and every call with its answer.
+    """Show where a run stands, with all that it did.
 
     In the program `>` is where it stands, and `!` where it failed. Below, in order: `#3` is the third tool call, `=`
     what it returned, `!` what it raised, `|` what the program had printed before it, `s` that a snapshot is kept.
@@ -100,7 +100,7 @@ def _origin(origin: dict[str, Any]) -> str:
     return f"from run {origin.get('toolCallId')} of agent {origin.get('agentId')}, at its call #{origin.get('at')}"
 
 
-def _shortened(happened: Sequence[Call | RlmRestart]) -> Iterator[Call | RlmRestart | int]:
+def _shortened(happened: Sequence[Step | RlmRestart]) -> Iterator[Step | RlmRestart | int]:
     """Its beginning and its end, with the number of those left out between."""
     if len(happened) <= _FIRST + _LAST + 1:
         yield from happened
@@ -110,7 +110,7 @@ def _shortened(happened: Sequence[Call | RlmRestart]) -> Iterator[Call | RlmRest
     yield from happened[-_LAST:]
 
 
-def _happened(one: Call | RlmRestart | int, room: int | None) -> Iterator[str]:
+def _happened(one: Step | RlmRestart | int, room: int | None) -> Iterator[str]:
     from holdfast.cli.output import cut, styled
     from holdfast.history.preview import escape
     from holdfast.history.records import RlmRestart
@@ -121,37 +121,37 @@ def _happened(one: Call | RlmRestart | int, room: int | None) -> Iterator[str]:
         told = "the process was restarted" if one.reason is None else f"parked: {escape(one.reason)}"
         yield cut(f"--    {told}", room)
     else:
-        yield from _printed(one.first.print_output, room)
+        yield from _printed("" if one.again else one.call.first.print_output, room)
         yield _called(one, room)
         yield from _answered(one, room)
 
 
-def _called(call: Call, room: int | None) -> str:
+def _called(step: Step, room: int | None) -> str:
     from holdfast.cli.calls import called
     from holdfast.cli.output import cut
 
-    first = call.first
-    number = "" if call.is_sleep else f"#{first.tool_call_count}"
+    first = step.call.first
+    number = "" if step.call.is_sleep else f"#{first.tool_call_count}"
     notes = [
         f"line {first.line}" if first.line is not None else "",
-        f"attempt {call.attempt}" if call.attempt > 1 else "",
-        "s" if call.snapshot else "",
+        f"attempt {step.attempt}" if step.attempt > 1 else "",
+        "s" if step.call.snapshot and not step.again else "",
     ]
     told = ", ".join(note for note in notes if note)
     left = None if room is None else max(room - len(_INDENT) - len(told) - 2, 20)
     return cut(f"{number:<5} {called(first.tool_name, first.tool_args, left)}  {told}".rstrip(), room)
 
 
-def _answered(call: Call, room: int | None) -> Iterator[str]:
+def _answered(step: Step, room: int | None) -> Iterator[str]:
     from holdfast.cli.calls import raised, returned
 
     left = None if room is None else room - len(_INDENT) - 2
-    answer = call.answer
+    answer = step.call.answer if step.answered else None
     if answer is None:
         yield f"{_INDENT}… no answer is recorded"
     elif answer.tool_is_error:
         yield f"{_INDENT}! {raised(answer.tool_result, left)}"
-    elif not call.is_sleep:
+    elif not step.call.is_sleep:
         yield f"{_INDENT}= {returned(answer.tool_result, left)}"
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.durable.runs.observing import CallEvent
 
 _COLUMNS_MIN: Final = 20
+_COLUMNS_DEFAULT: Final = 80
 
 
 class Watch:
@@ -88,10 +89,12 @@ class Watch:
     def _columns(self) -> int:
         import os
 
+        told = os.environ.get("COLUMNS", "")
         try:
-            return max(os.get_terminal_size(self._err.fileno()).columns - 1, _COLUMNS_MIN)
+            columns = int(told) if told.isdecimal() else os.get_terminal_size(self._err.fileno()).columns
         except (OSError, ValueError, AttributeError):
-            return 79
+            columns = 0
+        return max((columns or _COLUMNS_DEFAULT) - 1, _COLUMNS_MIN)
 
     def _write(self, text: str) -> None:
         self._err.write(text)

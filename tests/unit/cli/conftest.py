@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import CheckpointManager, FileCheckpointStorage, SQLiteCheckpointStorage
+from holdfast import CheckpointManager, FileCheckpointStorage, PythonRunner, SQLiteCheckpointStorage
 from holdfast.cli.app import main
 from holdfast.history.records import AssistantMessage, RlmStart, RlmToolCall, UserMessage
 
@@ -79,6 +81,88 @@ def folder(tmp_path: Path) -> Path:
     """A folder with two agents of two users in files."""
     asyncio.run(_fill_folder(tmp_path / "files"))
     return tmp_path / "files"
+
+
+TOOLS = """\
+from pathlib import Path
+
+def find(city: str) -> list[str]:
+    \"\"\"Finds hotels.\"\"\"
+    return [f"{city} Ritz", f"{city} Plaza"]
+
+async def pay(hotel: str) -> str:
+    with Path("paid.txt").open("a") as file:
+        file.write(hotel + "\\n")
+    return "paid " + hotel
+
+def refuse() -> None:
+    raise ValueError("full")
+"""
+BOOK = """\
+print("looking")
+for hotel in find("Rome"):
+    print(await pay(hotel))
+try:
+    refuse()
+except ValueError as error:
+    print("refused:", error)
+"booked"
+"""
+
+
+@pytest.fixture
+def programs(holdfast: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Writes files into the working directory; `book.py` and `tools.py` are there. What they import is forgotten."""
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    before = set(sys.modules)
+
+    def forget() -> None:
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+                del sys.modules[name]
+
+    def write(**texts: str) -> None:
+        forget()
+        for name, text in texts.items():
+            (tmp_path / f"{name}.py").write_text(text)
+
+    write(book=BOOK, tools=TOOLS)
+    yield write
+    forget()
+
+
+@pytest.fixture
+def left_behind(holdfast: object, tmp_path: Path) -> Callable[..., None]:
+    """Begins a program whose process dies in the tool `dies`, as far as a process can die here."""
+
+    def begin(code: str, agent_id: str = "trip", name: str = "trip", **options: Any) -> None:
+        with suppress(Died):
+            asyncio.run(_begun(tmp_path / "checkpoints.db", agent_id, code, name, options))
+
+    return begin
+
+
+class Died(BaseException):
+    """What stands for the death of the process."""
+
+
+async def _begun(path: Path, agent_id: str, code: str, name: str, options: dict[str, Any]) -> None:
+    def find(city: str) -> list[str]:
+        return [city]
+
+    async def pay(hotel: str) -> str:
+        raise Died
+
+    def refuse() -> None: ...
+
+    async with PythonRunner(SQLiteCheckpointStorage(path), [find, pay, refuse]) as runner:
+        await runner.run(agent_id, code, name, **options)
+
+
+def timeless(text: str) -> str:
+    """The text without times and chance."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)
+    return re.sub(r"(?<=[a-z]-)(?=[0-9a-z]*\d)[0-9a-z]{6}\b|(?<=fork-)[0-9a-z]{6}\b", "<id>", text)
 
 
 async def _fill(manager: CheckpointManager) -> list[str]:

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.blocks_the_loop("a command has the loop to itself")
 
 READING = [
     ["log"], ["list"], ["agents"], ["show", "trip-1@latest"], ["diff", "trip-1@latest"], ["verify"], ["stats"],
-    ["export", "trip-2"], ["key", "show"], ["gc", "--dry-run"], ["backup", "../copy.db", "--overwrite"],
+    ["export", "trip-2"], ["key", "show"], ["gc", "--dry-run"], ["runs"], ["trace", "call_1"],
+    ["backup", "../copy.db", "--overwrite"],
 ]  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def test_help_lists_every_command_uncut_and_the_exit_codes(holdfast, monkeypatch
     for name in program.list_commands(click.Context(program)):
         assert re.search(rf"^  {name} +\w.*[^.]\.?$", ran.out, re.MULTILINE), name
     assert "..." not in ran.out.split("Commands:")[1]
-    for code in ("0", "1", "2", "3", "4", "5", "130"):
+    for code in ("0", "1", "2", "3", "4", "5", "6", "130"):
         assert re.search(rf"^    {code} +\w", ran.out, re.MULTILINE)
 
 
@@ -101,7 +101,8 @@ def test_what_is_mistyped_is_answered_with_the_near_one(holdfast, arguments, nea
 @pytest.mark.parametrize("name", commands())
 def test_a_missing_store_is_one_error_and_makes_nothing(holdfast, tmp_path, name):
     needed = {"import": None, "demo": None, "restore-backup": None, "show": ["x"], "diff": ["x"], "pin": ["x"],
-              "unpin": ["x"], "export": ["x"], "backup": ["x"]}  # fmt: skip
+              "unpin": ["x"], "export": ["x"], "backup": ["x"], "run": None, "trace": ["x"],
+              "resume": ["--tools", "x.py"], "fork": ["x", "--at", "1", "--result", "1"]}  # fmt: skip
     arguments = needed.get(name, [])
     if arguments is None:
         return  # these need no store
@@ -142,7 +143,7 @@ def test_nothing_heavy_is_imported_for_help_and_nothing_of_the_terminals_by_the_
     )
     imported = set(told.stdout.splitlines()[-1].split())
     assert "click" in imported
-    assert not imported & {"asyncio", "apsw", "ormsgpack", "rich", "typer", "pydantic"}
+    assert not imported & {"asyncio", "apsw", "ormsgpack", "rich", "typer", "pydantic", "pydantic_monty"}
     told = subprocess.run(
         [sys.executable, "-c", code.format("import holdfast")], capture_output=True, text=True, env=env, check=True
     )
