@@ -38,9 +38,9 @@ def fork_command(  # noqa: PLR0913 - click gives each option
 ) -> int:  # fmt: skip
     """Run a program again with another answer to a call.
 
-    The run itself stays as it is: the fork goes on from there in a history of its own. It calls no real tool. Calls are answered as they
-    were in the original, and it stops at the first that has no recorded answer, unless the tools file has that tool as
-    read_only. With --live the real tools are called from there on.
+    The run itself stays as it is: the fork goes on from there in a history of its own. It calls no real tool. Calls
+    are answered as they were in the original, and it stops at the first that has no recorded answer, unless the tools
+    file has that tool as read_only. With --live the real tools are called from there on.
     """
     from holdfast.cli.opening import existing, store_name
     from holdfast.cli.outcome import code_of

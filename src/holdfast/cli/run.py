@@ -103,7 +103,7 @@ async def _once(python: PythonRunner, asked: _Asked) -> RunResult:
     from holdfast.errors import OwnedElsewhere
 
     store, agent_id = python.store, asked.agent_id
-    asked.name = await name_for(store, agent_id, asked.code, stem=asked.stem, given=asked.given)
+    asked.name = await name_for(store, agent_id, asked.code, session=asked.session, stem=asked.stem, given=asked.given)
     found = await store.runs(agent_id=agent_id, name=asked.name, limit=1)
     asked.was_finished = bool(found) and found[0].end is not None
     if found and not asked.was_finished and not found[0].owner_alive:
@@ -161,7 +161,7 @@ def _tell_waiting(result: RunResult) -> None:
         "parked": f"`holdfast trace {result.tool_call_id}` shows where; "
         f"`holdfast resume {result.tool_call_id} --again` tries once more.",
         "left": "Name a tools file that has it.",
-        "elsewhere": f"`holdfast trace {result.tool_call_id}` shows how far it is; wait until it ends.",
+        "elsewhere": f"Wait until it ends; `holdfast runs --agent {result.agent_id}` shows what it does.",
     }
     state = "is parked" if result.status == "parked" else "waits"
     told = f"Run {result.tool_call_id} {state}: {result.error}" if result.status != "elsewhere" else str(result.error)

@@ -52,28 +52,29 @@ async def _unknown(store: Store, name: str, agent_id: str | None) -> UnknownRun:
     )  # fmt: skip
 
 
-async def name_for(store: Store, agent_id: str, code: str, *, stem: str, given: str | None) -> str:
+async def name_for(store: Store, agent_id: str, code: str, *, session: str | None, stem: str, given: str | None) -> str:
     """The name under which this program runs: the one that it has already, else one that is new.
 
     A run that failed before its first tool call has changed nothing: the next number is taken, so that a program
-    with a slip in it need only be mended. Everything else of this name with another text is `RunMismatch`.
+    with a slip in it need only be mended. Another text or session under this name is `RunMismatch` else.
     """
     for name in (given,) if given is not None else _numbered(stem):
         found = await store.runs(agent_id=agent_id, name=name, limit=1)
         if not found:
             return name
         start, complete = await first_and_last(store, found[0])
+        same = (start.code, start.session) == (code, session)
         changed_nothing = complete is not None and complete.is_error and complete.tool_call_count == 0
-        if given is None and changed_nothing and (start.code != code or is_too_early(complete)):
+        if given is None and changed_nothing and (not same or is_too_early(complete)):
             continue
-        if start.code == code:
+        if same:
             return name
         free = await free_name(store, agent_id, stem)
         state = "was begun" if complete is None else "is finished"
+        other = "another text than this program has now" if start.code != code else _session_told(start.session)
         raise RunMismatch(
-            f"Run {name} of agent {agent_id} {state}, with another text than this program has now",
-            agent_id=agent_id, tool_call_id=name,
-            hint=f"Run this text from its beginning with --id {free}; `holdfast trace {name}` shows the other.",
+            f"Run {name} of agent {agent_id} {state}, with {other}", agent_id=agent_id, tool_call_id=name,
+            hint=f"--id {free} runs this program from its beginning; `holdfast trace {name}` shows the other.",
         )  # fmt: skip
     raise AssertionError  # the numbers have no end
 
@@ -97,6 +98,10 @@ async def first_and_last(store: Store, place: RunPlace) -> tuple[RlmStart, RlmCo
 
 def is_too_early(complete: RlmComplete | None) -> bool:
     return complete is not None and complete.error == TOO_EARLY
+
+
+def _session_told(session: str | None) -> str:
+    return "no session" if session is None else f"the session {session}"
 
 
 def _numbered(stem: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ _WIDTH: Final = 100
 _FIRST, _LAST = 10, 30
 _PRINTS_MAX: Final = 6
 _INDENT: Final = "      "
+_LABEL: Final = 7
 
 
 @command(
@@ -33,7 +34,7 @@ def trace_command(invocation: Invocation, *, name: str, agent: str | None, full:
     """Show where a run stands, with all that it did.
 
     In the program `>` is where it stands, and `!` where it failed. Below, in order: `#3` is the third tool call, `=`
-    what it returned, `!` what it raised, `|` what the program had printed before it, `s` that a snapshot is kept.
+    what it returned, `!` what it raised, `|` what the program had printed before it.
     """
     run(_trace(invocation, name, agent, full=full))
 
@@ -93,7 +94,8 @@ def _head(trace: Trace, room: int | None) -> Iterator[str]:
     }
     for name, text in told.items():
         if text:
-            yield cut(f"{styled(f'{name:<7}', dim=True)}  {escape(text)}", None if name == "parked" else room)
+            left = None if room is None or name == "parked" else room - _LABEL - 2
+            yield f"{styled(name.ljust(_LABEL), dim=True)}  {cut(escape(text), left)}"
 
 
 def _origin(origin: dict[str, Any]) -> str:
@@ -135,7 +137,7 @@ def _called(step: Step, room: int | None) -> str:
     notes = [
         f"line {first.line}" if first.line is not None else "",
         f"attempt {step.attempt}" if step.attempt > 1 else "",
-        "s" if step.call.snapshot and not step.again else "",
+        "snapshot" if step.call.snapshot and not step.again else "",
     ]
     told = ", ".join(note for note in notes if note)
     left = None if room is None else max(room - len(_INDENT) - len(told) - 2, 20)

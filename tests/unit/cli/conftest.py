@@ -160,7 +160,8 @@ async def _begun(path: Path, agent_id: str, code: str, name: str, options: dict[
 
 
 def timeless(text: str) -> str:
-    """The text without times and chance."""
+    """The text without times, chance, and the snapshots that are kept when there is time for them."""
+    text = re.sub(r", snapshot$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)
     return re.sub(r"(?<=[a-z]-)(?=[0-9a-z]*\d)[0-9a-z]{6}\b|(?<=fork-)[0-9a-z]{6}\b", "<id>", text)
 

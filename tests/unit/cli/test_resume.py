@@ -132,7 +132,7 @@ trip  trip   elsewhere         A live process has its agent
 """)
     assert ran == snapshot("""\
 error: Run trip of agent trip is running in a live process
-hint: `holdfast trace trip` shows how far it is; wait until it ends.
+hint: Wait until it ends; `holdfast runs --agent trip` shows what it does.
 """)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_a_run_with_another_text_is_refused_and_told_how_to_begin_anew(holdfast,
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == snapshot("""\
 error: Run book of agent book is finished, with another text than this program has now
-hint: Run this text from its beginning with --id book-2; `holdfast trace book` shows the other.
+hint: --id book-2 runs this program from its beginning; `holdfast trace book` shows the other.
 """)
     assert len(paid()) == 2
     assert holdfast(*BOOK_WITH, "--id", "book-2").code == 0
@@ -193,11 +194,29 @@ def test_what_a_program_prints_moves_no_cursor_at_a_terminal_and_is_untouched_on
     assert holdfast(*BOOK_WITH).out.startswith("a\x1b[2Jb\tc\r\n")
 
 
+def test_a_reader_that_has_seen_enough_does_not_stop_the_program(programs, tmp_path):
+    programs(book="for n in range(300):\n    print('x' * 1000)\n    find('Rome')\nawait pay('last')")
+    ran = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *BOOK_WITH], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert ran.stdout.readline() == "x" * 1000 + "\n"
+    ran.stdout.close()
+    with ran.stderr:
+        assert ran.stderr.read() == "note: checkpoints.db is a new store\n"
+    assert ran.wait() == 0
+    assert paid() == ["last"]
+
+
 def test_a_session_goes_on_from_the_variables_of_the_one_before(holdfast, programs):
     programs(first="hotels = find('Rome')", second="hotels[0]")
     of = ("--tools", "tools.py", "--agent", "trip", "--session", "s")
     holdfast("run", "first.py", *of)
     assert holdfast("run", "second.py", *of).out == "Rome Ritz\n"
+    other = holdfast("run", "second.py", *of, "--session", "other")
+    assert (other.code, other.err.splitlines()[0]) == (
+        1, "error: Run second of agent trip is finished, with the session s",
+    )  # fmt: skip
 
 
 def test_folders_and_variables_are_seen_only_when_they_are_given(holdfast, programs, monkeypatch, tmp_path):

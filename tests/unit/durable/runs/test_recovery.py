@@ -57,6 +57,15 @@ async def test_a_call_without_a_result_is_an_error_in_the_program_and_all_others
     assert await runner_with(stepping(calls)).recover() == []
 
 
+async def test_one_run_is_recovered_by_its_name_and_the_others_stay(runner_with):
+    for name in ("call_1", "call_2"):
+        await killed(runner_with(stepping([], dies_at=2)), LOOP, name)
+    [result] = await runner_with(stepping([])).recover(tool_call_id="call_2")
+    assert result.tool_call_id == "call_2"
+    [rest] = await runner_with(stepping([])).recover()
+    assert rest.tool_call_id == "call_1"
+
+
 async def test_the_records_of_a_recovered_run_go_on_where_they_stood(runner_with, store):
     await killed(runner_with(stepping([], dies_at=1)), LOOP)
     await runner_with(stepping([])).recover()
