@@ -163,7 +163,7 @@ def timeless(text: str) -> str:
     """The text without times, chance, and the snapshots that are kept when there is time for them."""
     text = re.sub(r", snapshot$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)
-    return re.sub(r"(?<=[a-z]-)(?=[0-9a-z]*\d)[0-9a-z]{6}\b|(?<=fork-)[0-9a-z]{6}\b", "<id>", text)
+    return re.sub(r"(?<=agent book-)[0-9a-z]{6}\b", "<id>", text)
 
 
 async def _fill(manager: CheckpointManager) -> list[str]:
