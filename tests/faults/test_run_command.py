@@ -83,10 +83,11 @@ COMPUTES = "x = computing()\nfor n in range(25_000_000):\n    x = 7"
 @contextmanager
 def running(folder: Path):
     """The command, in a process group of its own as a shell would start it, killed in the end whatever happens."""
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     child = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "run", "book.py", "--tools", "tools.py"], cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env=env,
     )  # fmt: skip
     try:
         yield child

@@ -59,7 +59,11 @@ class Watch:
         """What the tools print goes to stderr: stdout is for the programs and the answer."""
         stream = _Aside(self)
         with redirect_stdout(stream), redirect_stderr(stream):
-            yield
+            try:
+                yield
+            finally:
+                self.clear()
+                self._under_way.clear()
 
     def clear(self) -> None:
         """Takes away the line of what is under way."""

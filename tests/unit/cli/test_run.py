@@ -320,6 +320,7 @@ def test_what_is_mistyped_is_one_error_and_begins_nothing(holdfast, programs, tm
     assert ran.err.startswith(f"error: {error}")
     assert ran.err.count("\n") <= 2
     assert not Path("checkpoints.db").exists()
+    assert not {"missing", "ends"} & set(sys.modules)  # a file that failed is no module
 
 
 def test_without_the_sandbox_it_is_said_how_to_install_it(holdfast, programs, monkeypatch):

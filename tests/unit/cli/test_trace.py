@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from holdfast import SQLiteCheckpointStorage
 from holdfast.cli import output
 from tests.unit.cli.conftest import BOOK, timeless
 
@@ -113,6 +114,32 @@ ended well
     assert (restart["attempt"], restart["after_call"], restart["reason"]) == (1, 1, None)
 
 
+def test_an_answer_that_came_after_a_restart_is_shown_after_it(holdfast, programs, left_behind):
+    left_behind("await pay('x')", "book", "book")
+    programs(book="await pay('x')")
+    assert holdfast(*BOOK_WITH).code == 1
+    assert timeless(holdfast("trace", "book").out) == snapshot("""\
+run      book of agent book
+begun    <time>
+state    failed, 1 call
+
+ ! 1  await pay('x')
+
+#1    pay(hotel="x")  line 1
+      … no answer is recorded
+--    the process was restarted
+#1    pay(hotel="x")  line 1
+      ! RuntimeError: Process was restarted
+
+ended with an error
+      Traceback (most recent call last):
+        File "<python-input-0>", line 1, in <module>
+          await pay('x')
+          ~~~~~~~~~~~~~~
+      RuntimeError: Process was restarted
+""")
+
+
 def test_a_failed_run_is_marked_where_it_failed(holdfast, programs):
     programs(book="def fail():\n    refuse()\n\nfail()\n")
     holdfast(*BOOK_WITH)
@@ -187,7 +214,13 @@ def test_a_read_only_copy_is_enough_and_no_snapshot_is_read(holdfast, programs, 
     async def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr("holdfast.storage.sqlite.store.SQLiteCheckpointStorage.snapshot", never)
+    async def without_any(self, agent_id, *, snapshots=True, **options):
+        assert not snapshots
+        return await read(self, agent_id, snapshots=False, **options)
+
+    read = SQLiteCheckpointStorage.read
+    monkeypatch.setattr(SQLiteCheckpointStorage, "snapshot", never)
+    monkeypatch.setattr(SQLiteCheckpointStorage, "read", without_any)
     for name, drawn in expected.items():
         assert holdfast("trace", name, "--store", "copy/checkpoints.db").out == drawn
     assert holdfast("runs", "--store", "copy/checkpoints.db").code == 0
