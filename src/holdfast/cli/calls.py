@@ -8,11 +8,12 @@ from typing import Any
 from holdfast.history.preview import escape, fit, preview
 
 _ARGUMENT_MAX = 40
-_SLEEPS = ("time.sleep", "asyncio.sleep")
 
 
 def is_sleep(name: str) -> bool:
-    return name in _SLEEPS
+    from holdfast.durable.runs.drive import SLEEPS
+
+    return name in SLEEPS
 
 
 def called(name: str, arguments: Mapping[str, Any], width: int | None) -> str:

@@ -26,6 +26,7 @@ class _Asked:
 
     program: str
     code: str
+    tools: str
     agent_id: str
     stem: str
     given: str | None
@@ -65,7 +66,7 @@ def run_command(
     path = Path(program)
     stem = path.stem or program
     asked = _Asked(
-        program=program, code=source_of(path, "a program"), agent_id=agent or stem, stem=stem, given=name,
+        program=program, code=source_of(path, "a program"), tools=tools, agent_id=agent or stem, stem=stem, given=name,
         session=session,
     )  # fmt: skip
     sandbox = Sandbox.of(tools, mounts, variables)
@@ -80,8 +81,8 @@ def run_command(
 async def _run(invocation: Invocation, asked: _Asked, sandbox: Sandbox, watch: Watch) -> RunResult:
     from holdfast.cli.opening import store_name, store_path
     from holdfast.cli.outcome import note
-    from holdfast.cli.runnames import TOO_EARLY
     from holdfast.cli.sandbox import runner
+    from holdfast.durable.runs.executor import TOO_EARLY
 
     is_new = not store_path(store_name(invocation)).exists()
     async with runner(invocation, sandbox, watch, new_store=True) as python:
@@ -114,13 +115,30 @@ async def _once(python: PythonRunner, asked: _Asked) -> RunResult:
             note(f"Run {asked.name} was stopped before its first call; the program begins anew under another name")
     info = await store.agent(agent_id)
     try:
-        return await python.run(
+        result = await python.run(
             agent_id, asked.code, asked.name, user_id=None if info is None else info.user_id, session=asked.session
         )
+        if result.status == "parked" and await _stopped_too_often(python, asked):
+            [result] = await python.recover(agent_id, tool_call_id=asked.name, again=True)
     except OwnedElsewhere as error:
         return RunResult(
             agent_id=agent_id, tool_call_id=asked.name, is_error=True, error=error.message, status="elsewhere"
         )
+    return result
+
+
+async def _stopped_too_often(python: PythonRunner, asked: _Asked) -> bool:
+    """Whether the run is parked only because its processes ended again and again, and a person wants it to go on.
+
+    Ctrl-C counts as such an end. What parks a run then is made for supervisors that start a program over and over; who
+    types the command at a terminal has seen why it ended.
+    """
+    import sys
+
+    from holdfast.cli.runfacts import log_of, records_of
+
+    [place] = await python.store.runs(agent_id=asked.agent_id, name=asked.name, limit=1)
+    return sys.stderr.isatty() and log_of(await records_of(python.store, place)).parked is None
 
 
 def _told(invocation: Invocation, asked: _Asked, watch: Watch, result: RunResult) -> int:
@@ -132,7 +150,7 @@ def _told(invocation: Invocation, asked: _Asked, watch: Watch, result: RunResult
         return code_of([result])
     watch.passed_on(result.print_output)
     if result.status != "complete":
-        _tell_waiting(result)
+        _tell_waiting(asked, result)
     elif result.is_error:
         print_error(result, None if asked.session else asked.program)
         note(f"Run {asked.name} {'had ' if asked.was_finished else ''}ended with this error, which is recorded",
@@ -152,14 +170,15 @@ def _anew(asked: _Asked, result: RunResult) -> str:
     return "Another --id runs the program from its beginning."
 
 
-def _tell_waiting(result: RunResult) -> None:
+def _tell_waiting(asked: _Asked, result: RunResult) -> None:
+    import shlex
     import sys
 
     from holdfast.history.preview import escape
 
     hints = {
         "parked": f"`holdfast trace {result.tool_call_id}` shows where; "
-        f"`holdfast resume {result.tool_call_id} --again` tries once more.",
+        f"`{shlex.join(['holdfast', 'resume', result.tool_call_id, '--tools', asked.tools])} --again` tries once more.",
         "left": "Name a tools file that has it.",
         "elsewhere": f"Wait until it ends; `holdfast runs --agent {result.agent_id}` shows what it does.",
     }

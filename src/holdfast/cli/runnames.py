@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from holdfast.durable.runs.executor import TOO_EARLY
 from holdfast.errors import InvalidArgument, RunMismatch, UnknownRun
 from holdfast.history.records import RlmComplete, RlmStart
 
 if TYPE_CHECKING:
     from holdfast.storage.protocol import RunPlace, Store
 
-TOO_EARLY: Final = "Process was restarted before any tool call"
 _TOLD_MAX: Final = 5
 
 

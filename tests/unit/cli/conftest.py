@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import CheckpointManager, FileCheckpointStorage, PythonRunner, SQLiteCheckpointStorage
+from holdfast import CheckpointManager, FileCheckpointStorage, PythonRunner, SQLiteCheckpointStorage, Tool
 from holdfast.cli.app import main
 from holdfast.history.records import AssistantMessage, RlmStart, RlmToolCall, UserMessage
 
@@ -155,7 +155,8 @@ async def _begun(path: Path, agent_id: str, code: str, name: str, options: dict[
 
     def refuse() -> None: ...
 
-    async with PythonRunner(SQLiteCheckpointStorage(path), [find, pay, refuse]) as runner:
+    tools = [find, Tool(pay, on_restart="retry") if options.pop("retried", False) else pay, refuse]
+    async with PythonRunner(SQLiteCheckpointStorage(path), tools) as runner:
         await runner.run(agent_id, code, name, **options)
 
 

@@ -101,7 +101,7 @@ def test_a_parked_run_is_tried_again_only_on_demand(holdfast, programs, left_beh
     ran = holdfast("run", "run.py", *WITH, "--agent", "trip", "--id", "trip")
     assert ran.code == 6
     assert ran.err.endswith(
-        "hint: `holdfast trace trip` shows where; `holdfast resume trip --again` tries once more.\n"
+        "hint: `holdfast trace trip` shows where; `holdfast resume trip --tools tools.py --again` tries once more.\n"
     )
     assert holdfast("resume", "trip", "--again", *WITH).code == 0
 

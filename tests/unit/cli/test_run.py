@@ -75,6 +75,23 @@ def test_a_tool_that_may_be_repeated_is_called_again(holdfast, programs, left_be
     assert paid() == ["Rome"]
 
 
+def test_a_run_that_was_stopped_often_goes_on_at_a_terminal_and_is_parked_for_a_supervisor(
+    holdfast, programs, left_behind, monkeypatch
+):
+    programs(
+        book="await pay('x')", tools="from holdfast import Tool\n" + TOOLS + "\npay = Tool(pay, on_restart='retry')"
+    )
+    left_behind("await pay('x')", "book", "book")
+    for _ in range(3):
+        left_behind("await pay('x')", "book", "book", retried=True)
+    ran = holdfast(*BOOK_WITH)
+    assert (ran.code, ran.err.splitlines()[-1]) == (
+        6, "hint: `holdfast trace book` shows where; `holdfast resume book --tools tools.py --again` tries once more.",
+    )  # fmt: skip
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert (holdfast(*BOOK_WITH).out, paid()) == ("paid x\n", ["x"])
+
+
 def test_a_run_with_another_text_is_refused_and_told_how_to_begin_anew(holdfast, programs):
     holdfast(*BOOK_WITH)
     programs(book=BOOK.replace("Rome", "Paris"))
