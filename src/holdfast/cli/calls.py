@@ -11,7 +11,7 @@ _ARGUMENT_MAX = 40
 
 
 def is_sleep(name: str) -> bool:
-    from holdfast.durable.runs.drive import SLEEPS
+    from holdfast.durable.runs.interpreter import SLEEPS
 
     return name in SLEEPS
 

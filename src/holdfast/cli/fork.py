@@ -74,7 +74,7 @@ async def _fork(  # noqa: PLR0913 - as it was asked for
     from holdfast.cli.opening import reading, sqlite_path
     from holdfast.cli.runnames import first_and_last, named_run
     from holdfast.cli.sandbox import runner
-    from holdfast.cli.standins import stand_ins
+    from holdfast.durable.runs.standins import standins
 
     sqlite_path(invocation, "keep runs")
     async with reading(invocation) as manager:
@@ -84,7 +84,8 @@ async def _fork(  # noqa: PLR0913 - as it was asked for
         start, _ = await first_and_last(manager.store, place)
     if not live:
         known = {tool.name for tool in sandbox.tools}
-        sandbox = replace(sandbox, tools=[*sandbox.tools, *stand_ins(start.preamble, known)])
+        unknown = [tool for tool in standins(start.preamble) if tool.name not in known]
+        sandbox = replace(sandbox, tools=[*sandbox.tools, *unknown])
     async with runner(invocation, sandbox, watch) as python:
         return await python.fork(
             name, at=at, agent_id=agent, source_agent_id=place.agent_id, tools="live" if live else "recorded",

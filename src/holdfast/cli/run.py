@@ -115,30 +115,13 @@ async def _once(python: PythonRunner, asked: _Asked) -> RunResult:
             note(f"Run {asked.name} was stopped before its first call; the program begins anew under another name")
     info = await store.agent(agent_id)
     try:
-        result = await python.run(
+        return await python.run(
             agent_id, asked.code, asked.name, user_id=None if info is None else info.user_id, session=asked.session
         )
-        if result.status == "parked" and await _stopped_too_often(python, asked):
-            [result] = await python.recover(agent_id, tool_call_id=asked.name, again=True)
     except OwnedElsewhere as error:
         return RunResult(
             agent_id=agent_id, tool_call_id=asked.name, is_error=True, error=error.message, status="elsewhere"
         )
-    return result
-
-
-async def _stopped_too_often(python: PythonRunner, asked: _Asked) -> bool:
-    """Whether the run is parked only because its processes ended again and again, and a person wants it to go on.
-
-    Ctrl-C counts as such an end. What parks a run then is made for supervisors that start a program over and over; who
-    types the command at a terminal has seen why it ended.
-    """
-    import sys
-
-    from holdfast.cli.runfacts import log_of, records_of
-
-    [place] = await python.store.runs(agent_id=asked.agent_id, name=asked.name, limit=1)
-    return sys.stderr.isatty() and log_of(await records_of(python.store, place)).parked is None
 
 
 def _told(invocation: Invocation, asked: _Asked, watch: Watch, result: RunResult) -> int:

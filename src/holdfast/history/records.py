@@ -124,7 +124,10 @@ class RlmComplete(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RlmRestart(Record):
-    """A run was taken up again after the process that ran it had died; `attempt` counts from 1."""
+    """A run was taken up again after the process that ran it had died; `attempt` counts from 1.
+
+    `released` says that the process had given it up in order, because it was cancelled or closed.
+    """
 
     type = "rlm_restart"
     number = 12
@@ -132,6 +135,7 @@ class RlmRestart(Record):
     tool_call_id: str
     attempt: int
     reason: str | None = None
+    released: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

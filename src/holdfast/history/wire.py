@@ -204,6 +204,7 @@ _BY_ANNOTATION = {
     "int | None": _optional(_number(0)),
     "int | str": _exactly("a whole number or a text", int, str),
     "bool": _FLAG,
+    "bool | None": _optional(_FLAG),
     "bytes | None": _optional(_BASE64),
     "dict[str, Any] | None": _optional(_made_of("an object", dict)),
     "list[Any] | None": _optional(_made_of("a list", list)),

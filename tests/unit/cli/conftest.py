@@ -16,6 +16,7 @@ import pytest
 
 from holdfast import CheckpointManager, FileCheckpointStorage, PythonRunner, SQLiteCheckpointStorage, Tool
 from holdfast.cli.app import main
+from holdfast.durable.runs.journal import Journal
 from holdfast.history.records import AssistantMessage, RlmStart, RlmToolCall, UserMessage
 
 
@@ -156,8 +157,10 @@ async def _begun(path: Path, agent_id: str, code: str, name: str, options: dict[
     def refuse() -> None: ...
 
     tools = [find, Tool(pay, on_restart="retry") if options.pop("retried", False) else pay, refuse]
-    async with PythonRunner(SQLiteCheckpointStorage(path), tools) as runner:
-        await runner.run(agent_id, code, name, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "release", lambda self: asyncio.sleep(0))  # the dead let go of nothing
+        async with PythonRunner(SQLiteCheckpointStorage(path), tools) as runner:
+            await runner.run(agent_id, code, name, **options)
 
 
 def timeless(text: str) -> str:

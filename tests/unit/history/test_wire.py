@@ -40,7 +40,7 @@ PLAIN: list[records.Record] = [
     records.CheckpointSaved(seq=8, at=AT, id="chk_1", kind="routine", parent=None, digest=b"\x01\xab"),
     records.CheckpointDeleted(seq=9, at=AT, id="chk_1"),
     records.Rewind(seq=10, at=AT, to=0),
-    records.RlmRestart(seq=11, at=AT, tool_call_id="call_1", attempt=1),
+    records.RlmRestart(seq=11, at=AT, tool_call_id="call_1", attempt=1, released=True),
 ]
 OPTIONAL: dict[str, Any] = {
     "session": "s", "feed": 1, "batch": 2, "attempt": 3, "forked_from": {"agentId": "a", "seq": 4},

@@ -93,12 +93,16 @@ class Executor:
         log = RunLog.of(live_path(history))
         if log.complete is not None:  # another process was quicker
             return RunResult.of(place.agent_id, log.complete)
-        waits = self._why_not(place, log, again=again)
+        info = await self.store.agent(place.agent_id)
+        released = info is not None and info.owner is None  # nobody died: whoever ran it last let go of it
+        waits = self._why_not(place, log, again=again, released=released)
         if waits is not None:
             return waits
         policy = SnapshotPolicy()
         journal = Journal(self.store, place.agent_id, place.user_id, log=log, policy=policy)
-        restart = RlmRestart(tool_call_id=place.name, attempt=log.restarts + 1, session=log.start.session)
+        restart = RlmRestart(
+            tool_call_id=place.name, attempt=log.restarts + 1, released=released or None, session=log.start.session
+        )
         await journal.begin(restart, after=history[-1].seq, take_over=take_over)
         outer = await belongs(self.store, place.agent_id, place.name, place.start)
         if not log.calls:
@@ -212,7 +216,7 @@ class Executor:
         await execution.journal.end(restart)
         return _waiting(execution.journal.agent_id, execution.run, "parked", reason)
 
-    def _why_not(self, place: RunPlace, log: RunLog, *, again: bool) -> RunResult | None:
+    def _why_not(self, place: RunPlace, log: RunLog, *, again: bool, released: bool) -> RunResult | None:
         """Why this run is not taken up by this host, or not now."""
         missing = self._missing_tools(log)
         if missing:
@@ -226,7 +230,7 @@ class Executor:
             return None
         if log.parked is not None:
             return _waiting(place.agent_id, place.name, "parked", log.parked)
-        deaths = log.fruitless + 1
+        deaths = log.fruitless + (not released)
         if deaths >= self.limits.crashes_max:
             reason = f"Its host died {deaths} times while it ran, without a tool's success between"
             return _waiting(place.agent_id, place.name, "parked", reason)

@@ -62,7 +62,7 @@ class RunLog:
         elif isinstance(record, RlmRestart):
             self.parked = record.reason
             self.restarts = record.attempt
-            self.fruitless += record.reason is None
+            self.fruitless += record.reason is None and not record.released
         elif isinstance(record, RlmComplete):
             self.complete = record
 

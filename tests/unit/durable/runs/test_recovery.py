@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Unknown
 from holdfast.durable.runs.tool import Tool
 from holdfast.errors import OwnedElsewhere
 from holdfast.history.records import AssistantMessage, RlmToolCall, UserMessage
 from holdfast.storage.protocol import Change
+from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from tests.unit.durable.runs.conftest import Killed
 
 LOOP = """
@@ -215,13 +219,20 @@ async def test_a_run_whose_tools_are_not_here_is_left_for_a_host_that_has_them(r
     assert result.status == "complete"
 
 
-async def test_a_run_that_keeps_killing_its_host_is_parked(runner_with):
+@pytest.mark.parametrize("in_order", [False, True])
+async def test_a_run_that_keeps_killing_its_host_is_parked(runner_with, tmp_path, monkeypatch, in_order):
     code = "while True:\n    try:\n        step(1)\n    except RuntimeError:\n        pass"
     calls = []
-    await killed(runner_with(stepping(calls, dies_at=1)), code)
-    for _ in range(2):
-        with pytest.raises(Killed):
-            await runner_with(stepping(calls, dies_at=1)).recover()
+    if not in_order:  # whoever is killed lets go of nothing
+        monkeypatch.setattr(Journal, "release", lambda self: asyncio.sleep(0))
+    for _ in range(3):
+        life = SQLiteCheckpointStorage(tmp_path / "store.db")
+        await killed(runner_with(stepping(calls, dies_at=1), storage=life), code)
+        await life.close()
+    if in_order:
+        await killed(runner_with(stepping(calls, dies_at=1)), code)
+        assert calls == [1] * 4, "whoever cancels a run, or closes its runner, did not die of it"
+        return
     [result] = await runner_with(stepping(calls, dies_at=1)).recover()
     assert result.status == "parked"
     assert "3 times" in result.error
