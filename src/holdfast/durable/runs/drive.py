@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final
 
-from holdfast.durable.redaction import Redact
-from holdfast.durable.runs import failures, values
-from holdfast.durable.runs.currentcall import CurrentCall, calling
+from holdfast.durable.runs import values
+from holdfast.durable.runs.caller import Caller
+from holdfast.durable.runs.execution import Answer, Execution
 from holdfast.durable.runs.interpreter import (
     SLEEP,
     SLEEPS,
@@ -20,55 +17,19 @@ from holdfast.durable.runs.interpreter import (
     Ended,
     Event,
     Interpreter,
-    Program,
     SandboxLost,
     SnapshotRefused,
     Waiting,
     started,
 )
-from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.log import answer_of
-from holdfast.durable.runs.observing import CallEvent, OnCall, tell
-from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Outcome, Unknown
-from holdfast.durable.runs.seats import Seats
-from holdfast.durable.runs.snapshotting import SnapshotPolicy
-from holdfast.durable.runs.tool import Tool
-from holdfast.durable.runs.world import Diverged, World
-from holdfast.errors import Corrupt, Unstorable
-from holdfast.history import codec
+from holdfast.durable.runs.world import Diverged
+from holdfast.errors import Corrupt
 from holdfast.history.records import Record, RlmToolCall, RlmToolResult
-
-if TYPE_CHECKING:
-    from holdfast.durable.runs.bases import Base
 
 log = logging.getLogger("holdfast")
 
-Answer = dict[str, Any]
 _TIMER_SECONDS_MIN: Final = 0.05  # a shorter sleep is not worth a record
-
-
-def nothing_taken_out(value: Any, _path: str) -> tuple[Any, list[str]]:
-    return value, []
-
-
-@dataclass(kw_only=True)
-class Execution:
-    """What one execution of a run needs, whether it begins the run or goes on with it."""
-
-    journal: Journal
-    program: Program
-    seats: Seats
-    policy: SnapshotPolicy
-    world: Callable[[list[list[Any]], float], World]
-    redact: Redact = nothing_taken_out
-    base: Base | None = None
-    now: Callable[[], float] = time.time
-    stand_in: Callable[[Tool, Asked], Awaitable[Answer | None]] | None = None  # a fork's recorded answers
-    on_call: OnCall | None = None
-
-    @property
-    def run(self) -> str:
-        return self.journal.log.start.tool_call_id
 
 
 class Drive:
@@ -90,6 +51,7 @@ class Drive:
         self._old = frozenset(self.log.calls)  # calls that an earlier process may have made
         self.count = sum(call.tool_name not in SLEEPS for call in self.log.order)
         self._crashes = 0
+        self._caller = Caller(execution, lambda: self.printed)
 
     async def go(self) -> Ended:
         """The program's end. Raises Diverged when it does not repeat what is recorded of it."""
@@ -243,7 +205,7 @@ class Drive:
         tasks = []
         for call in calls:
             old = call.call_id in self._old
-            task = asyncio.ensure_future(self._again(call) if old else self._made(call, attempt=1))
+            task = asyncio.ensure_future(self._caller.again(call) if old else self._caller.made(call, attempt=1))
             self._tasks[call.call_id] = task
             tasks.append(task)
         return tasks
@@ -282,82 +244,6 @@ class Drive:
             return {**call.arguments, "until": self.run.now() + call.arguments["seconds"]}
         return call.arguments
 
-    async def _made(self, call: Asked, *, attempt: int) -> Answer:
-        """The call, carried out. Whatever it raises is an answer for the program."""
-        self._tell("begun", call.call_id)
-        if call.name in SLEEPS:
-            until = self.log.calls[call.call_id].tool_args["until"]
-            seconds = min(until - self.run.now(), call.arguments["seconds"])
-            await asyncio.sleep(max(0.0, seconds))
-            return {"value": None}
-        tool = self.run.program.tools.get(call.name)
-        if tool is None:
-            return {"error": {"type": "NameError", "message": f"name '{call.name}' is not defined"}}
-        if self.log.calls[call.call_id].tool_call_count > self.run.program.limits.tool_calls_max:
-            return _error(RuntimeError(f"A program may make {self.run.program.limits.tool_calls_max} tool calls"))
-        if self.run.stand_in is not None and (answer := await self.run.stand_in(tool, call)) is not None:
-            return answer
-        try:
-            with calling(self._current(call, attempt)):
-                return self._storable(call, values.to_program(await tool.call(call.arguments)))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return _error(RuntimeError(f"{call.name}() was cancelled by something that it called"))
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the program may catch it
-            return _error(error)
-
-    async def _again(self, call: Asked) -> Answer:
-        """A call that a dead process may or may not have made, as its tool wants it."""
-        if call.name in SLEEPS or self.run.stand_in is not None:
-            return await self._made(call, attempt=1)
-        record = self.log.calls[call.call_id]
-        attempt = record.attempt or 1
-        tool = self.run.program.tools.get(call.name)
-        choice = "error" if tool is None else tool.on_restart
-        if choice == "retry" and record.redacted and call.arguments == record.tool_args:
-            choice = "error"  # the arguments are gone with the process: nobody can make this call again
-        if tool is not None and choice == "reconcile":
-            outcome = await self._reconciled(tool, call, attempt)
-            if isinstance(outcome, Happened):
-                return self._storable(call, values.to_program(outcome.result))
-            choice = "retry" if isinstance(outcome, DidNotHappen) else "error"
-        if choice != "retry":
-            return {"error": failures.RESTARTED}
-        again = record.evolve(seq=0, at=None, snapshot=None, attempt=attempt + 1, snapshot_seq=self.log.snapshot_seq,
-                              os_answers=None, print_output="")  # fmt: skip
-        await self.journal.commit(again)
-        return await self._made(call, attempt=attempt + 1)
-
-    async def _reconciled(self, tool: Tool, call: Asked, attempt: int) -> Outcome:
-        """What the tool's owner says about the call. An answer that fails says nothing."""
-        current = self._current(call, attempt)
-        try:
-            with calling(current):
-                return await tool.ask(current)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, it is not known whether the call happened
-            log.warning("Whether %s of run %s happened is unknown: %s", call.name, self.run.run, error)
-            return Unknown()
-
-    def _storable(self, call: Asked, value: Any) -> Answer:
-        """The result, if it can be kept. The call has happened either way, which the program is told."""
-        most = self.run.program.limits.result_bytes_max
-        try:
-            size = len(codec.encode(value, path="result"))
-        except Unstorable as error:
-            return _error(ValueError(f"{call.name}() was called; its result can't be kept: {error.message}"))
-        if size > most:
-            return _error(ValueError(f"{call.name}() was called; its result of {size:,} bytes is over {most:,}"))
-        return {"value": value}
-
-    def _current(self, call: Asked, attempt: int) -> CurrentCall:
-        return CurrentCall(
-            agent_id=self.journal.agent_id, tool_call_id=self.run.run, call_id=call.call_id, attempt=attempt,
-            epoch=self.journal.epoch or 0, tool_name=call.name, arguments=call.arguments,
-            feed=self.log.start.seq,
-        )  # fmt: skip
-
     # --- answers
 
     async def _outcome(self, task: asyncio.Task[Answer], call_id: int) -> Answer:
@@ -379,22 +265,8 @@ class Drive:
             )
             if "value" in answer:
                 self._crashes = 0
-            self._tell("answered", call_id, answer)
+            self._caller.tell("answered", call_id, answer)
         return answer
-
-    def _tell(self, what: Literal["begun", "answered"], call_id: int, answer: Answer | None = None) -> None:
-        if self.run.on_call is None:
-            return
-        record, answer = self.log.calls[call_id], answer or {}
-        tell(
-            self.run.on_call,
-            CallEvent(
-                what=what, agent_id=self.journal.agent_id, tool_call_id=self.run.run, call_id=call_id,
-                number=record.tool_call_count, attempt=record.attempt or 1, tool_name=record.tool_name,
-                arguments=dict(record.tool_args), line=record.line, printed=self.printed, result=answer.get("value"),
-                error=answer.get("error"),
-            ),
-        )  # fmt: skip
 
     async def _patiently(self, tasks: set[asyncio.Task[Answer]]) -> None:
         """Waits until one of them is done; meanwhile the seat is others', if they want it."""
@@ -451,10 +323,6 @@ class Drive:
                 f"Run {self.run.run} printed something else before call {call.call_id}",
                 recorded=before[-500:], replayed=printed[-500:],
             )  # fmt: skip
-
-
-def _error(error: BaseException) -> Answer:
-    return {"error": failures.recorded(error)}
 
 
 def _shown(arguments: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.durable.redaction import Redact
 from holdfast.durable.runs.bases import Base, Bases
-from holdfast.durable.runs.drive import Drive, Execution, nothing_taken_out
+from holdfast.durable.runs.drive import Drive
+from holdfast.durable.runs.execution import Execution, nothing_taken_out
 from holdfast.durable.runs.fork import NoRecordedAnswer, Original, StandIn
 from holdfast.durable.runs.interpreter import Ended, Program
 from holdfast.durable.runs.journal import Journal
