@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,6 +46,7 @@ class Presence:
         self.folder.mkdir(exist_ok=True)
         self._descriptor = os.open(self.folder / self.writer, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        os.write(self._descriptor, f"{os.getpid()} {_pid_namespace()}".encode())
 
     def vanish(self) -> None:
         if self._descriptor is None:
@@ -86,10 +88,35 @@ def is_alive(folder: Path, writer: str, *, sweep: bool = True) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return not _is_left_over(os.read(descriptor, 200))
     else:
         if sweep:
             path.unlink(missing_ok=True)
         return False
     finally:
         os.close(descriptor)
+
+
+def _is_left_over(written: bytes) -> bool:
+    """Whether the lock outlives the process that took it: whatever it started last holds a copy until it calls exec.
+
+    That is over within milliseconds, and long enough for somebody who takes over at once. The process is known by its
+    number, which says something only among those that are numbered alike: not from one container to another.
+    """
+    pid, _, namespace = written.decode(errors="replace").partition(" ")
+    if not pid.isdigit() or namespace != _pid_namespace():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:  # no Linux
+        return sys.platform
