@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.agents.standard.agent import StandardAgent
+    from holdfast.agents.standard.fields import InputField, OutputField
+    from holdfast.agents.standard.message import Message
+    from holdfast.agents.standard.result import AgentResult
+    from holdfast.agents.standard.status import AgentStatus
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.durable.redaction import Redactor
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
         DiskFull,
         DuplicateId,
         HoldfastError,
+        IllegalTransition,
         InvalidArgument,
         InvalidImport,
         KeyMissing,
@@ -64,6 +70,11 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.store import SQLiteCheckpointStorage
 
 _HOMES = {
+    "agents.standard.agent": ("StandardAgent",),
+    "agents.standard.fields": ("InputField", "OutputField"),
+    "agents.standard.message": ("Message",),
+    "agents.standard.result": ("AgentResult",),
+    "agents.standard.status": ("AgentStatus",),
     "durable.manager": ("CheckpointManager",),
     "durable.operation": ("Operation",),
     "durable.redaction": ("Redactor",),
@@ -80,6 +91,7 @@ _HOMES = {
         "DiskFull",
         "DuplicateId",
         "HoldfastError",
+        "IllegalTransition",
         "InvalidArgument",
         "InvalidImport",
         "KeyMissing",
@@ -119,6 +131,8 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AgentResult",
+    "AgentStatus",
     "Change",
     "Checkpoint",
     "CheckpointDiff",
@@ -134,18 +148,22 @@ __all__ = [
     "FileCheckpointStorage",
     "Happened",
     "HoldfastError",
+    "IllegalTransition",
     "InMemoryCheckpointStorage",
+    "InputField",
     "InvalidArgument",
     "InvalidImport",
     "KeyMissing",
     "Kind",
     "Limits",
+    "Message",
     "MissingExtra",
     "MissingMethod",
     "Mount",
     "Moved",
     "NotFound",
     "Operation",
+    "OutputField",
     "OwnedElsewhere",
     "Poisoned",
     "Policy",
@@ -159,6 +177,7 @@ __all__ = [
     "RunResult",
     "SQLiteCheckpointStorage",
     "StaleWriter",
+    "StandardAgent",
     "StorageFailed",
     "Store",
     "TooLarge",

@@ -15,6 +15,7 @@ HoldfastError
 │   ├── Moved                 the agent's history went on since it was read
 │   ├── RunMismatch           a run of this name exists with other code
 │   ├── DuplicateId           an id that must be new is taken
+│   ├── IllegalTransition     an agent's status that can't follow the one it has
 │   ├── InvalidArgument       an argument that can't be what was meant
 │   ├── MissingExtra          an optional dependency that this call needs is not installed
 │   └── MissingMethod         the storage or agent lacks a method that this call needs
@@ -155,6 +156,10 @@ class DuplicateId(Refused):
     """An id that must be new is taken."""
 
     default_hint = "Choose another id."
+
+
+class IllegalTransition(Refused):
+    """An agent's status that can't follow the one it has; `before` and `after` name both."""
 
 
 class InvalidArgument(Refused, ValueError):

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.durable.calls import call
+from holdfast.durable.selfregistered import registered_itself
 from holdfast.errors import InvalidArgument, MissingMethod, UnknownAgentType
 
 if TYPE_CHECKING:
@@ -118,27 +119,45 @@ class AgentTypes:
 
     def version_of(self, agent_type: str) -> int:
         """The version of a state whose agent does not say any."""
-        recipe = self._recipes.get(agent_type)
+        recipe = self._recipe(agent_type)
         return 1 if recipe is None else recipe.version
 
     def check(self, checkpoint: Checkpoint) -> None:
         """Refuses a checkpoint that nothing registered can rebuild."""
-        if checkpoint.agent_type not in self._recipes:
-            raise UnknownAgentType(
-                f"Nothing registered can rebuild a {checkpoint.agent_type} (agent {checkpoint.agent_id})",
-                agent_type=checkpoint.agent_type,
-                agent_id=checkpoint.agent_id,
-                checkpoint_id=checkpoint.id,
-            )
+        self._known(checkpoint)
+
+    def knows(self, agent_type: str) -> bool:
+        """Whether agents of this type can be rebuilt."""
+        return self._recipe(agent_type) is not None
 
     async def rebuild(self, checkpoint: Checkpoint) -> Any:
         """A live agent as the checkpoint has it: built, its status set, then its state restored."""
-        self.check(checkpoint)
-        recipe = self._recipes[checkpoint.agent_type]
+        recipe = self._known(checkpoint)
         checkpoint = checkpoint.evolve(state=await call(_upgraded, checkpoint, recipe))
         agent = await call(recipe.build, checkpoint)
         await put_back(agent, checkpoint)
         return agent
+
+    def _known(self, checkpoint: Checkpoint) -> _Recipe:
+        name = checkpoint.agent_type
+        recipe = self._recipe(name)
+        if recipe is None:
+            raise UnknownAgentType(
+                f"Nothing registered can rebuild a {name} (agent {checkpoint.agent_id})",
+                agent_type=name,
+                agent_id=checkpoint.agent_id,
+                checkpoint_id=checkpoint.id,
+                hint=f"Call manager.register({name}) before restore; if the class has another name now, "
+                f"manager.register(NewName, name={name!r}); or register a factory by this name.",
+            )
+        return recipe
+
+    def _recipe(self, name: str) -> _Recipe | None:
+        """What was registered here, else the class of this name that registered itself."""
+        recipe = self._recipes.get(name)
+        if recipe is None and (cls := registered_itself(name)) is not None:
+            return _recipe_of(cls, name, {})
+        return recipe
 
 
 def _recipe_of(cls: Callable[..., Any], name: str, upgrades: Mapping[int, Upgrade]) -> _Recipe:

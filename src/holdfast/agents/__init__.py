@@ -1,0 +1,1 @@
+"""Who runs: agents that talk, what routes messages to them, loops and workflows."""

@@ -1,0 +1,1 @@
+"""`Orchestrator`: many users' messages, each to the agent that it is for."""

@@ -1,0 +1,1 @@
+"""`StandardAgent`: an agent that asks for what it needs, has it approved, and does its work."""
