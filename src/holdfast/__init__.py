@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.agents.orchestrator.orchestrator import Orchestrator
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.fields import InputField, OutputField
     from holdfast.agents.standard.message import Message
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.store import SQLiteCheckpointStorage
 
 _HOMES = {
+    "agents.orchestrator.orchestrator": ("Orchestrator",),
     "agents.standard.agent": ("StandardAgent",),
     "agents.standard.fields": ("InputField", "OutputField"),
     "agents.standard.message": ("Message",),
@@ -163,6 +165,7 @@ __all__ = [
     "Moved",
     "NotFound",
     "Operation",
+    "Orchestrator",
     "OutputField",
     "OwnedElsewhere",
     "Poisoned",

@@ -19,6 +19,7 @@ from holdfast.durable.past import Past
 from holdfast.durable.redaction import Redact, Redactor, redacted_records
 from holdfast.durable.retirement import Retirement, policy_of
 from holdfast.durable.saving import Purpose, Saved, Saver
+from holdfast.durable.turn import Turn
 from holdfast.durable.users import users_of
 from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, UnknownCheckpoint, WrongOwner
 from holdfast.history.checkpoint import Checkpoint, Kind
@@ -26,7 +27,7 @@ from holdfast.history.diff import CheckpointDiff, compare
 from holdfast.history.image import Image
 from holdfast.history.records import Record
 from holdfast.history.retention import Policy, Removal
-from holdfast.storage.adapter import as_store
+from holdfast.storage.adapter import StorageAdapter, as_store
 from holdfast.storage.ids import new_id
 from holdfast.storage.memory import InMemoryCheckpointStorage
 from holdfast.storage.protocol import Change, CheckpointStorage, Committed, Progress, Query, Report
@@ -59,6 +60,7 @@ class CheckpointManager:
         self.retirement = Retirement(self.store, retention or policy_of(self.storage))
         caps = Caps(state_bytes_max=state_bytes_max, value_bytes_max=value_bytes_max)
         self._now = now
+        self._redact = redact
         self._redact_arguments = redact_arguments
         self._operations = Operations()
         self._users = users_of(self.storage)
@@ -181,6 +183,17 @@ class CheckpointManager:
             raise
         self._operations.end(operation)
         await self._release(operation, delete=True)
+
+    def turn(self, agent: Any) -> Turn:
+        """One message to the agent: holds it from the first commit to the last, each a checkpoint with its records."""
+        return Turn(
+            agent, save=self._saved, release=self._release, operations=self._operations, in_turn=self._users.in_turn,
+            redact=self._redact, with_records=not isinstance(self.store, StorageAdapter),
+        )  # fmt: skip
+
+    def in_turn(self, agent_id: str) -> bool:
+        """Whether this process is handling a message of the agent now."""
+        return agent_id in self._users.in_turn
 
     async def interrupted_operations(self) -> list[Checkpoint]:
         """The checkpoints of operations that neither completed nor go on in a live process, oldest first."""

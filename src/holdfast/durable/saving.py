@@ -28,6 +28,7 @@ from holdfast.storage.imagecache import ImageCache
 from holdfast.storage.protocol import Change, Committed, Store
 
 if TYPE_CHECKING:
+    from holdfast.history.records import Record
     from holdfast.history.retention import Removal
 
 log = logging.getLogger("holdfast")
@@ -43,7 +44,10 @@ class Purpose:
     pinned: bool = False
     group_id: str | None = None
     hold: bool = False  # begins an operation
+    release: bool = False  # ends the operation that holds the agent
     take_over: bool = False
+    only_newest: bool = False  # refused if somebody else advanced the agent
+    records: tuple[Record, ...] = ()  # of a single agent, before its checkpoint's
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +158,12 @@ class Saver:
             agent_type=checkpoint.agent_type,
             checkpoint=checkpoint,
             image=draft.image,
+            records=purpose.records,
             id_is_new=True,
-            continue_newest=parent is None,
+            continue_newest=parent is None and not purpose.only_newest,
+            only_newest=purpose.only_newest,
             epoch=None if held is None else held.epoch,
-            hold=purpose.hold or held is not None,
+            hold=purpose.hold or (held is not None and not purpose.release),
             take_over=purpose.take_over,
         )
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 class Users:
-    """The managers and runners of one storage, which checkpoint each live object came from, and which runs go on.
+    """The managers and runners of one storage, where live objects came from, which runs go on, which agents are busy.
 
     One that was forgotten without being closed uses nothing any more.
     """
 
     def __init__(self) -> None:
         self.lineage: ByIdentity[str] = ByIdentity()
+        self.in_turn: set[str] = set()  # agents that are handling a message now
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
         self._executed: set[tuple[str, str]] = set()
         self._lock = threading.Lock()

@@ -80,6 +80,7 @@ class Change:
     image: Image | None = None
     id_is_new: bool = False  # made just now by `new_id`: no store need look whether it has it
     continue_newest: bool = False  # the parent is the agent's newest checkpoint, whichever that is
+    only_newest: bool = False  # refused with `StaleWriter` unless the parent is the agent's newest (None: it has none)
     fork_of: str | None = None  # the checkpoint that a new agent's past ends with
     delete: tuple[str, ...] = ()  # ids that are gone already are passed over
     pin: Mapping[str, bool] = field(default_factory=dict)

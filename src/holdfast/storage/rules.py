@@ -64,6 +64,7 @@ def claim(
 
     `joined` says that another operation of this same writer goes on after the change: it stays the owner.
     """
+    _check_newest(change, head)
     owner_after = writer if change.hold or joined else None
     if change.epoch is not None:
         if head.epoch != change.epoch or head.owner != writer:
@@ -95,6 +96,18 @@ def check_position(change: Change, head: Head) -> None:
             f"Agent {change.agent_id} is at position {head.seq}, not at {change.after} as when it was read",
             agent_id=change.agent_id,
             seq=head.seq,
+        )
+
+
+def _check_newest(change: Change, head: Head) -> None:
+    """Who went on from another checkpoint than the newest would leave somebody's work behind."""
+    if change.only_newest and change.checkpoint is not None and change.checkpoint.parent_checkpoint_id != head.tip_id:
+        raise StaleWriter(
+            f"Agent {change.agent_id} was advanced by somebody else: its newest checkpoint is {head.tip_id}, "
+            f"not {change.checkpoint.parent_checkpoint_id}",
+            agent_id=change.agent_id,
+            checkpoint_id=head.tip_id,
+            epoch=head.epoch,
         )
 
 

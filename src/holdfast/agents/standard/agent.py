@@ -190,6 +190,10 @@ class StandardAgent:
             agent_type=type(self).__name__,
         )  # fmt: skip
 
+    def kept_by(self, keeper: Keeper) -> None:
+        """Makes a keeper see to it that each step from now on is durable; an orchestrator does this."""
+        self._inner.keeper = keeper
+
     # --- what it has
 
     @property

@@ -145,7 +145,7 @@ class Handling:
         agent, name = self.agent, _HANDLERS[status]
         if getattr(type(agent), name) is not getattr(StandardAgent, name) or name in vars(agent):
             return True
-        missing = agent.missing_fields if status is AgentStatus.WAITING_FOR_INPUT else ()
+        missing = agent.missing_fields if status is AgentStatus.WAITING_FOR_INPUT else []
         return bool(missing) and agent.input_fields[missing[0]].looks_elsewhere
 
     def _answered(self, answer: AgentResult) -> AgentResult:

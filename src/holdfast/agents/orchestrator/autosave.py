@@ -1,0 +1,71 @@
+"""`AutoSave`: the keeper that saves an agent on every change, and each message and answer with the state it changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.history.records import AssistantMessage, Record, UserMessage
+
+if TYPE_CHECKING:
+    from holdfast.agents.standard.agent import StandardAgent
+    from holdfast.agents.standard.message import Message
+    from holdfast.agents.standard.result import AgentResult
+    from holdfast.durable.manager import CheckpointManager
+    from holdfast.durable.turn import Turn
+
+MESSAGE = "message"
+"""The key of a checkpoint's metadata with the id of the message that led to it."""
+
+
+class AutoSave:
+    """Keeps the agents of one orchestrator."""
+
+    def __init__(self, manager: CheckpointManager) -> None:
+        self.manager = manager
+        self._turns: dict[str, Turn] = {}  # of agents that are held
+
+    async def keep(self, agent: StandardAgent, message: Message | None) -> None:
+        turn = self._turns.get(agent.agent_id)
+        if turn is not None:
+            await turn.keep(metadata=_metadata(message))
+            return
+        turn = self.manager.turn(agent)
+        await turn.keep(*_asked(message), metadata=_metadata(message))
+        self._turns[agent.agent_id] = turn
+
+    async def done(self, agent: StandardAgent, message: Message | None, result: AgentResult) -> None:
+        turn = self._turns.get(agent.agent_id)
+        records = [] if turn is not None else _asked(message)
+        if message is not None and result.raw_message:
+            records.append(AssistantMessage(content=result.raw_message, tool_calls=[]))
+        await (turn or self.manager.turn(agent)).end(*records, metadata=_metadata(message))
+        self._turns.pop(agent.agent_id, None)
+
+    def holds(self, agent_id: str) -> bool:
+        """Whether a message of the agent is on its way, and durable."""
+        return agent_id in self._turns
+
+    async def give_up(self, agent_id: str) -> None:
+        """The message could not be brought to its end: the agent is given back as it was kept last."""
+        turn = self._turns.pop(agent_id, None)
+        if turn is not None:
+            await turn.give_up()
+
+    def cut_off(self, agent_id: str) -> None:
+        """The program is ending: the agent stays this process's, so that others see that it was cut off."""
+        turn = self._turns.pop(agent_id, None)
+        if turn is not None:
+            turn.leave()
+
+
+def _metadata(message: Message | None) -> dict[str, Any]:
+    if message is None:
+        return {}
+    return {MESSAGE: message.id} if message.attempt == 1 else {MESSAGE: message.id, "attempt": message.attempt}
+
+
+def _asked(message: Message | None) -> list[Record]:
+    """The record of the message; on a later attempt there is one already."""
+    if message is None or message.attempt > 1:
+        return []
+    return [UserMessage(content=message.content, origin=None if message.role == "user" else message.role)]

@@ -1,0 +1,357 @@
+"""`Orchestrator`: takes the messages of many users, each to the agent that it is for, and loses none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from holdfast.agents.orchestrator.autosave import AutoSave
+from holdfast.agents.orchestrator.catalog import Agents, Catalog, Entry
+from holdfast.agents.orchestrator.roster import Loader, Roster, Seat
+from holdfast.agents.standard.agent import StandardAgent
+from holdfast.agents.standard.message import Message
+from holdfast.agents.standard.result import AgentResult
+from holdfast.agents.standard.status import AgentStatus
+from holdfast.durable.manager import CheckpointManager
+from holdfast.errors import (
+    Closed,
+    HoldfastError,
+    InvalidArgument,
+    MissingMethod,
+    OwnedElsewhere,
+    StaleWriter,
+    WrongOwner,
+)
+from holdfast.storage.ids import new_id
+
+log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
+_RELOADS_MAX = 5
+
+
+class Orchestrator:
+    """Takes each user's messages to that user's active agent, or to a new one that accepts them.
+
+    With `auto_checkpoint` every change of an agent has a checkpoint, and a message is durable before code of the agent
+    sees it: one that was cut off is handled again after a restart, with the same `id` and the next `attempt`; one
+    that was handled never is. Messages of one agent are handled one at a time, those of others meanwhile.
+
+    `prepare_context`, `should_process`, `route_message` and `post_process` can be overridden.
+    """
+
+    def __init__(
+        self, agents: Agents, checkpoint_manager: CheckpointManager | None = None, *, auto_checkpoint: bool = True
+    ) -> None:
+        self.catalog = Catalog(agents)
+        self.checkpoint_manager = checkpoint_manager if checkpoint_manager is not None else CheckpointManager()
+        self.auto_checkpoint = auto_checkpoint
+        for entry in self.catalog:
+            self._register(entry)
+        self._keeper = AutoSave(self.checkpoint_manager)
+        self._loader = Loader(self.checkpoint_manager, self.catalog)
+        self._rosters: dict[str, Roster] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._redone: dict[str, asyncio.Task[AgentResult | None]] = {}  # by agent: messages that were cut off
+        self._first_use: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Orchestrator([{', '.join(entry.name for entry in self.catalog)}], {self.checkpoint_manager!r})"
+
+    # --- what can be overridden
+
+    async def prepare_context(self, user_id: str, message: Message) -> Mapping[str, Any]:
+        """What the agent finds in `message.context`, and what the other three are told."""
+        return {"user_id": user_id}
+
+    async def should_process(self, message: Message, context: Mapping[str, Any]) -> bool:
+        """Whether to handle the message at all."""
+        return True
+
+    async def route_message(
+        self, user_id: str, message: Message, context: Mapping[str, Any]
+    ) -> StandardAgent | type[StandardAgent] | str | None:
+        """Who gets the message: an active agent of this user, or the class (or name) of a new one; None: nobody.
+
+        By default the active agent that was used last, one that is paused only if there is no other; else a new one
+        of the first listed class that accepts the message.
+        """
+        active = await self.active_agents(user_id)
+        for agent in sorted(active, key=lambda agent: agent.status is AgentStatus.PAUSED):
+            return agent
+        entry = self.catalog.first_for(message)
+        return None if entry is None else entry.name
+
+    async def post_process(self, result: AgentResult, context: Mapping[str, Any]) -> AgentResult:
+        """The answer as its sender gets it; that of a message that was handled again as `recover()` returns it."""
+        return result
+
+    # --- what its callers use
+
+    async def handle_message(self, user_id: str, message: str | Message) -> AgentResult:
+        """Handles a user's message and returns the answer.
+
+        A message that was begun is handled to its end, even if its sender does not wait for it any more.
+        """
+        self._check(user_id)
+        if not isinstance(message, Message):
+            message = Message(message)
+        await self._recovery_begun()
+        context = await self.prepare_context(user_id, message)
+        if not await self.should_process(message, context):
+            return AgentResult(
+                status=AgentStatus.CANCELLED, raw_message="The message was not processed.", message_id=message.id
+            )
+        return await asyncio.shield(self._task(self._handled(user_id, message.evolve(context=context))))
+
+    async def active_agents(self, user_id: str) -> list[StandardAgent]:
+        """The user's agents that are not finished, the one used last first."""
+        self._check(user_id)
+        async with self._roster(user_id) as roster:
+            await self._load(roster)
+            return [agent for agent in roster.agents() if not agent.finished]
+
+    async def recover(self) -> list[AgentResult]:
+        """Handles again what was cut off by the death of a process, and returns the answers.
+
+        Called without being waited for on first use. A storage that can't list every user's agents is asked for each
+        user's when a message comes.
+        """
+        self._check_open()
+        await self._look_for_cut_off()
+        answers = await asyncio.gather(*list(self._redone.values()), return_exceptions=True)
+        return [answer for answer in answers if isinstance(answer, AgentResult)]
+
+    async def close(self) -> None:
+        """Waits until the messages on their way are handled, and takes no more. Idempotent."""
+        self._closed = True
+        while self._tasks:
+            await asyncio.gather(*list(self._tasks), return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- one message
+
+    async def _handled(self, user_id: str, message: Message) -> AgentResult:
+        async with self._roster(user_id) as roster:
+            while True:
+                async with roster.routing:
+                    seat = await self._seat_for(roster, message)
+                if seat is None:
+                    return await self._answered(self._nobody(message), message.context)
+                async with seat.lock:
+                    result = await self._in_seat(roster, seat, message)
+                if result is not None:
+                    return await self._answered(result, message.context)
+
+    async def _seat_for(self, roster: Roster, message: Message) -> Seat | None:
+        """The seat of the agent that the message goes to, a new one maybe."""
+        await self._load(roster)
+        target = await self.route_message(roster.user_id, message, message.context)
+        if target is None:
+            return None
+        if isinstance(target, StandardAgent):
+            seat = roster.seats.get(target.agent_id)
+            if seat is None:
+                raise InvalidArgument(
+                    f"Agent {target.agent_id} is not active for {roster.user_id}",
+                    agent_id=target.agent_id,
+                    user_id=roster.user_id,
+                    hint="route_message returns one of active_agents(user_id), a class, a name, or None.",
+                )
+        else:
+            entry = self.catalog[target if isinstance(target, str) else target.__name__]
+            seat = roster.add(self._ours(await entry.make(new_id("agt"), roster.user_id)))
+        roster.used(seat)
+        return seat
+
+    async def _in_seat(self, roster: Roster, seat: Seat, message: Message) -> AgentResult | None:
+        """The answer of the agent in this seat; None when it is finished, so that the message goes elsewhere."""
+        for _ in range(_RELOADS_MAX):
+            try:
+                await self._cut_off_first(roster, seat)
+                agent = await self._live(roster, seat)
+                return None if agent is None else await self._reply(roster, seat, agent, message)
+            except _Outdated as outdated:
+                error = outdated.error
+        raise error
+
+    async def _cut_off_first(self, roster: Roster, seat: Seat) -> AgentResult | None:
+        """The answer to the message that the agent was handling when it was cut off; None if there is none."""
+        agent = await self._live(roster, seat)
+        if agent is None or agent.handling is None:
+            return None
+        message = agent.handling.again()
+        context = await self.prepare_context(roster.user_id, message)
+        result = await self._reply(roster, seat, agent, message.evolve(context=context))
+        return await self._answered(result, context)
+
+    async def _reply(self, roster: Roster, seat: Seat, agent: StandardAgent, message: Message) -> AgentResult:
+        """One message to a live agent. Whatever goes wrong outside its handlers: what is in memory counts no more."""
+        try:
+            result = await agent.reply(message)
+        except asyncio.CancelledError:
+            self._keeper.cut_off(seat.agent_id)
+            seat.agent = None
+            raise
+        except Exception as error:
+            seat.agent = None
+            if self._keeper.holds(seat.agent_id):
+                error.add_note(f"Message {message.id} was begun: it is handled again before the next one.")
+                await self._keeper.give_up(seat.agent_id)
+            elif isinstance(error, StaleWriter):
+                raise _Outdated(error) from error
+            raise
+        if agent.finished:
+            roster.leave(seat)
+        return result
+
+    async def _live(self, roster: Roster, seat: Seat) -> StandardAgent | None:
+        """The agent in memory, loaded anew where that may be outdated; None when it is finished or not there."""
+        if seat.gone:
+            return None
+        if seat.agent is None:
+            agent = await self._loader.newest(seat.agent_id)
+            seat.agent = None if agent is None else self._ours(agent)
+        if seat.agent is None or seat.agent.finished:
+            roster.leave(seat)
+            return None
+        return seat.agent
+
+    async def _answered(self, result: AgentResult, context: Mapping[str, Any]) -> AgentResult:
+        """The answer through `post_process`. The message is handled by now: a failure there must not hide that."""
+        try:
+            return await self.post_process(result, context)
+        except Exception:
+            log.exception("post_process failed; the answer is given as it was")
+            return result
+
+    def _nobody(self, message: Message) -> AgentResult:
+        names = ", ".join(entry.name for entry in self.catalog)
+        said = f"No agent here takes that message. There are: {names}."
+        return AgentResult(status=AgentStatus.ERROR, raw_message=said, error=said, message_id=message.id)
+
+    # --- who is there
+
+    @asynccontextmanager
+    async def _roster(self, user_id: str) -> AsyncIterator[Roster]:
+        """The user's roster, which is forgotten when nobody is in it and no message on its way."""
+        roster = self._rosters.get(user_id)
+        if roster is None:
+            roster = self._rosters[user_id] = Roster(user_id)
+        roster.guests += 1
+        try:
+            yield roster
+        finally:
+            roster.guests -= 1
+            if not roster.guests and not roster.seats:
+                self._rosters.pop(user_id, None)
+
+    async def _load(self, roster: Roster) -> None:
+        """Fills a roster that has nobody: other processes may have begun agents since it was filled last."""
+        async with roster.loading:
+            for seat in [seat for seat in roster.seats.values() if seat.agent is None]:
+                await self._live(roster, seat)
+            if roster.seats:
+                return
+            for agent in await self._loader.active(roster.user_id, roster.seats):
+                seat = roster.add(self._ours(agent))
+                if agent.handling is not None and not self.checkpoint_manager.in_turn(agent.agent_id):
+                    self._redo(seat)
+
+    def _ours(self, agent: StandardAgent) -> StandardAgent:
+        if agent.checkpoint_manager is None:
+            agent.checkpoint_manager = self.checkpoint_manager
+        if self.auto_checkpoint:
+            agent.kept_by(self._keeper)
+        return agent
+
+    def _register(self, entry: Entry) -> None:
+        """A factory rebuilds its agents, too; a class is known by itself, maybe with upgrades that were registered."""
+        if entry.factory is not entry.cls:
+            self.checkpoint_manager.register(lambda found: entry.make(found.agent_id, found.user_id), entry.name)
+
+    # --- what was cut off
+
+    async def _recovery_begun(self) -> None:
+        """On first use: what was cut off is found, and is being handled again; nobody waits for that but its agent."""
+        if self._first_use is None:
+            self._first_use = self._task(self._look_for_cut_off())
+        try:
+            await asyncio.shield(self._first_use)
+        except Exception:
+            self._first_use = None  # the next message tries again
+            raise
+
+    async def _look_for_cut_off(self) -> None:
+        """Loads the agents of every user who has one that was held by a process which died."""
+        try:
+            infos = await self.checkpoint_manager.store.agents(self.checkpoint_manager.user_id)
+        except MissingMethod:
+            return
+        held = [info for info in infos if info.owner is not None and not self.checkpoint_manager.in_turn(info.agent_id)]
+        for user_id in dict.fromkeys(info.user_id for info in held):
+            try:
+                async with self._roster(user_id) as roster:
+                    await self._load(roster)
+            except HoldfastError as error:  # one user's agent that can't be restored must not keep others from theirs
+                log.warning("The agents of user %s are not taken up again: %s", user_id, error)
+
+    def _redo(self, seat: Seat) -> None:
+        self._redone[seat.agent_id] = task = self._task(self._again(seat))
+        task.add_done_callback(lambda _: self._redone.pop(seat.agent_id, None))
+
+    async def _again(self, seat: Seat) -> AgentResult | None:
+        """Handles the message again that the agent was handling; None if somebody was quicker."""
+        agent = seat.agent
+        if agent is None:
+            return None
+        async with self._roster(agent.user_id) as roster, seat.lock:
+            try:
+                return await self._cut_off_first(roster, seat)
+            except (OwnedElsewhere, StaleWriter, _Outdated):  # another process is at it
+                return None
+
+    # --- parts
+
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits is told; nobody may wait any more
+
+    def _check(self, user_id: str) -> None:
+        self._check_open()
+        if not (isinstance(user_id, str) and user_id):
+            raise InvalidArgument(f"A user_id is a non-empty str, not {user_id!r}")
+        scope = self.checkpoint_manager.user_id
+        if scope not in (None, user_id):
+            raise WrongOwner(f"This orchestrator's manager is {scope}'s, not {user_id}'s", user_id=user_id)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("This orchestrator was closed", hint="Make a new one; its agents are in the store.")
+
+
+class _Outdated(Exception):
+    """Somebody else advanced the agent since it was loaded; nothing was begun."""
+
+    def __init__(self, error: StaleWriter) -> None:
+        super().__init__(str(error))
+        self.error = error
