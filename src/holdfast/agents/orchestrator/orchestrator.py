@@ -158,7 +158,11 @@ class Orchestrator:
     async def _seat_for(self, roster: Roster, message: Message) -> Seat | None:
         """The seat of the agent that the message goes to, a new one maybe."""
         await self._load(roster)
-        target = await self.route_message(roster.user_id, message, message.context)
+        roster.fresh = True
+        try:
+            target = await self.route_message(roster.user_id, message, message.context)
+        finally:
+            roster.fresh = False
         if target is None:
             return None
         if isinstance(target, StandardAgent):
@@ -263,7 +267,7 @@ class Orchestrator:
         async with roster.loading:
             for seat in [seat for seat in roster.seats.values() if seat.agent is None]:
                 await self._live(roster, seat)
-            if roster.seats:
+            if roster.seats or roster.fresh:
                 return
             for agent in await self._loader.active(roster.user_id, roster.seats):
                 seat = roster.add(self._ours(agent))
@@ -336,9 +340,9 @@ class Orchestrator:
         if not task.cancelled():
             task.exception()  # whoever waits is told; nobody may wait any more
 
-    def _check(self, user_id: str) -> None:
+    def _check(self, user_id: object) -> None:
         self._check_open()
-        if not (isinstance(user_id, str) and user_id):
+        if not isinstance(user_id, str) or not user_id:
             raise InvalidArgument(f"A user_id is a non-empty str, not {user_id!r}")
         scope = self.checkpoint_manager.user_id
         if scope not in (None, user_id):

@@ -32,13 +32,14 @@ class Seat:
 class Roster:
     """One user's seats, the one used last at the end."""
 
-    __slots__ = ("guests", "loading", "routing", "seats", "user_id")
+    __slots__ = ("fresh", "guests", "loading", "routing", "seats", "user_id")
 
     def __init__(self, user_id: str) -> None:
         self.user_id = user_id
         self.seats: dict[str, Seat] = {}
         self.routing = asyncio.Lock()  # messages find their agents one after the other
         self.loading = asyncio.Lock()
+        self.fresh = False  # filled just now: whoever looks meanwhile need not ask the store again
         self.guests = 0  # messages on their way: it stays while there are some
 
     def add(self, agent: StandardAgent) -> Seat:

@@ -232,7 +232,8 @@ class StandardAgent:
 
     def restore_state(self, state: dict[str, Any]) -> None:
         """Takes a kept state back. A subclass that overrides this finds its fields restored already."""
-        self._restore_ours(state.get(OURS) or {})
+        if OURS in state:  # a subclass that calls super() has had it restored already
+            self._restore_ours(state[OURS])
 
     def _ours(self) -> dict[str, Any]:
         kept = {
