@@ -69,8 +69,8 @@ async def test_a_validator_that_breaks_is_a_refused_answer_and_the_agent_stays()
     ],
 )
 async def test_what_a_validator_returns_is_kept_and_true_or_none_keep_the_text(validator, answer, kept):
-    Trip = type("Trip", (StandardAgent,), {"city": InputField("Where?", validator=validator)})
-    agent = Trip()
+    cls = type("Trip", (StandardAgent,), {"city": InputField("Where?", validator=validator)})
+    agent = cls()
     await said(agent, "go", answer)
     assert agent.city == kept
 
@@ -83,11 +83,11 @@ async def test_a_validator_that_says_false_refuses():
 
 
 async def test_a_validator_may_be_async():
-    class Trip(StandardAgent):
-        async def known(text):
-            await asyncio.sleep(0)
-            return text.title()
+    async def known(text):
+        await asyncio.sleep(0)
+        return text.title()
 
+    class Trip(StandardAgent):
         city = InputField("Where?", validator=known)
 
     agent = Trip()
@@ -373,10 +373,10 @@ async def test_a_message_is_kept_before_a_handler_of_the_agent_sees_it():
 
 
 async def test_a_message_is_kept_before_an_async_validator_sees_it():
-    class Looks(StandardAgent):
-        async def looked_up(text):
-            assert notes.kept[-1] == ("WAITING_FOR_INPUT", "begun")
+    async def looked_up(text):
+        assert notes.kept[-1] == ("WAITING_FOR_INPUT", "begun")
 
+    class Looks(StandardAgent):
         city = InputField("Where?", validator=looked_up)
 
     agent, notes = Looks(), Notes()
