@@ -1,0 +1,198 @@
+"""An orchestrator of 20 users that is killed with SIGKILL, over and over: what `test_orchestrator_kills` starts.
+
+    python -m tests.faults.orchestrator_kills FOLDER SEED KILLS
+
+Each user sends messages without an end; each is counted by its user's agent, and each attempt leaves a line in a
+ledger, which outlives every process. It prints one JSON object: how many processes were killed, how many messages were
+handled, how many of them again, and every claim that did not hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.agents.orchestrator.orchestrator import Orchestrator
+from holdfast.agents.standard.agent import StandardAgent
+from holdfast.agents.standard.fields import InputField
+from holdfast.agents.standard.status import AgentStatus
+from holdfast.durable.manager import CheckpointManager
+from holdfast.history.records import UserMessage
+from holdfast.storage.sqlite import SQLiteCheckpointStorage
+
+USERS = 20
+LAPS = 4  # messages that one agent works on before it is finished and the next one begins
+
+
+class Ledger:
+    """What really happened: a line for each effect, in a file that outlives every process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, **line: object) -> None:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(descriptor, (json.dumps(line) + "\n").encode())
+        os.close(descriptor)
+
+    def lines(self) -> list[dict]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+
+class Counting(StandardAgent):
+    """Asks for a name, then counts its messages; each has an effect, somewhere in the middle of being handled."""
+
+    ledger: Ledger
+    chance: random.Random
+    name = InputField("Who?")
+
+    def __init__(self, *arguments, **options) -> None:
+        super().__init__(*arguments, **options)
+        self.counted: list[str] = []
+
+    def checkpoint_state(self):
+        return {"counted": self.counted}
+
+    def restore_state(self, state):
+        self.counted = state["counted"]
+
+    async def on_running(self, msg):
+        await asyncio.sleep(self.chance.random() * 0.004)
+        self.ledger.add(user=self.user_id, name=self.name, id=msg.id, text=msg.content, attempt=msg.attempt)
+        await asyncio.sleep(self.chance.random() * 0.004)
+        self.counted.append(msg.id)
+        status = AgentStatus.COMPLETED if len(self.counted) == LAPS else AgentStatus.RUNNING
+        return self.make_result(status=status, raw_message=f"{len(self.counted)}")
+
+
+async def child(folder: Path, *, seconds: float | None) -> None:
+    """Serves every user until it is killed; with a time, until then, and to a clean end."""
+    Counting.ledger, Counting.chance = Ledger(folder / "ledger"), random.Random()
+    answered = Ledger(folder / "answered")
+    manager = CheckpointManager(SQLiteCheckpointStorage(folder / "store.db"))
+    orchestrator = Orchestrator([Counting], manager)
+    os.write(1, b".")  # from here on it may be killed
+    until = None if seconds is None else time.monotonic() + seconds
+
+    async def user(number: int) -> None:
+        name = f"user-{number}"
+        for turn in itertools.count():
+            if until is not None and time.monotonic() > until:
+                return
+            active = await orchestrator.active_agents(name)
+            text = f"{name} says {os.getpid()}-{turn}" if active and not active[0].missing_fields else name
+            result = await orchestrator.handle_message(name, text)
+            answered.add(user=name, id=result.message_id, status=result.status)
+
+    await orchestrator.recover()
+    await asyncio.gather(*(user(number) for number in range(USERS)))
+    await orchestrator.close()
+    await manager.close()
+
+
+def forked(folder: Path, *, seconds: float | None = None) -> tuple[int, int]:
+    """A child's pid and the end of a pipe on which it says that it is ready."""
+    ready, say = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(say)
+        return pid, ready
+    try:
+        os.dup2(say, 1)
+        asyncio.run(child(folder, seconds=seconds))
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the parent is told by the code
+        import traceback
+
+        traceback.print_exc()
+        os._exit(9)
+
+
+def main() -> None:
+    folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    chance = random.Random(seed)
+    broken: list[str] = []
+    killed = 0
+    for _ in range(kills):
+        pid, ready = forked(folder)
+        os.read(ready, 1)
+        time.sleep(chance.random() * 0.25)
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        os.close(ready)
+        if not os.WIFSIGNALED(status):
+            broken.append(f"a child ended by itself with {os.waitstatus_to_exitcode(status)}")
+            break
+        killed += 1
+    pid, _ = forked(folder, seconds=0.3)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        broken.append(f"the last child ended with {os.waitstatus_to_exitcode(status)}")
+    told = asyncio.run(claims(folder))
+    broken += told.pop("broken")
+    sys.stdout.write(json.dumps({"killed": killed, **told, "broken": broken}) + "\n")
+
+
+async def claims(folder: Path) -> dict:
+    """What does not hold of what the ledger, the senders and the store say."""
+    effects: dict[str, list[dict]] = {}
+    for line in Ledger(folder / "ledger").lines():
+        effects.setdefault(line["id"], []).append(line)
+    broken = [told for message_id, lines in effects.items() for told in of_effects(message_id, lines)]
+    manager = CheckpointManager(store := SQLiteCheckpointStorage(folder / "store.db"))
+    counted: Counter[str] = Counter()
+    active: Counter[str] = Counter()
+    for info in await store.agents():
+        agent = await manager.restore(info.tip)
+        counted.update(agent.counted)
+        active[info.user_id] += not agent.finished
+        asked = sum(isinstance(record, UserMessage) for record in await store.read(info.agent_id))
+        broken += of_agent(agent, asked, effects)
+        if info.owner is not None:
+            broken.append(f"agent {info.agent_id} was left held")
+    broken += [f"{one} was handled {times} times to its end" for one, times in counted.items() if times > 1]
+    broken += [f"{one} had an effect and was lost" for one in effects if one not in counted]
+    broken += [f"{one} was counted without its effect" for one in counted if one not in effects]
+    broken += [f"{user} has {number} agents at once" for user, number in active.items() if number > 1]
+    for line in Ledger(folder / "answered").lines():
+        if line["status"] == "ERROR" or (line["id"] in effects and line["id"] not in counted):
+            broken.append(f"the answer to {line['id']} was {line['status']}, and it is not counted")
+    broken += [str(damage) for damage in (await store.verify()).damaged]
+    await manager.close()
+    again = sum(lines[-1]["attempt"] > 1 for lines in effects.values())
+    return {"handled": len(counted), "again": again, "users": len(active), "broken": broken[:20]}
+
+
+def of_effects(message_id: str, lines: list[dict]) -> Iterator[str]:
+    attempts = [line["attempt"] for line in lines]
+    if attempts != sorted(set(attempts)):
+        yield f"{message_id} was attempted as {attempts}"
+    if len({(line["user"], line["text"]) for line in lines}) > 1:
+        yield f"{message_id} was of several users: {lines}"
+    if any(line["user"] != line["name"] or not line["text"].startswith(line["user"]) for line in lines):
+        yield f"{message_id} reached another user's agent: {lines}"
+
+
+def of_agent(agent: Counting, asked: int, effects: dict[str, list[dict]]) -> Iterator[str]:
+    if agent.handling is not None:
+        yield f"agent {agent.agent_id} was left with a message"
+    if asked != len(agent.counted) + 1:  # the first one only starts it
+        yield f"agent {agent.agent_id} was sent {asked} messages and counted {len(agent.counted)}"
+    if agent.counted and agent.name != agent.user_id:
+        yield f"agent {agent.agent_id} of {agent.user_id} has the name {agent.name}"
+    wrong = [one for one in agent.counted if one in effects and effects[one][0]["user"] != agent.user_id]
+    if wrong:
+        yield f"agent {agent.agent_id} of {agent.user_id} counted messages of others: {wrong}"
+
+
+if __name__ == "__main__":
+    main()
