@@ -207,14 +207,30 @@ async def test_messages_to_one_agent_are_handled_in_their_order(storage):
     assert [result.raw_message for result in results] == ["How many guests?", "Which day?", "Booked for 4 on Friday!"]
 
 
+async def test_messages_find_their_agents_one_after_the_other_however_long_that_takes(storage):
+    class Thinks(Orchestrator):
+        async def route_message(self, user_id, message, context):
+            active = await self.active_agents(user_id)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return active[0] if active else Booking
+
+    orchestrator = Thinks([Booking], CheckpointManager(storage))
+    results = await asyncio.gather(*(orchestrator.handle_message("ada", text) for text in ("book", "4", "Friday")))
+    assert [result.raw_message for result in results] == ["How many guests?", "Which day?", "Booked for 4 on Friday!"]
+
+
 async def test_a_message_that_waited_for_an_agent_which_finished_starts_a_new_one(storage):
-    orchestrator = started(storage)
-    await orchestrator.handle_message("ada", "book")
-    await orchestrator.handle_message("ada", "4")
-    last, next_one = await asyncio.gather(
-        orchestrator.handle_message("ada", "Friday"), orchestrator.handle_message("ada", "weather")
-    )
-    assert (last.status, next_one.raw_message) == (AgentStatus.COMPLETED, "sunny")
+    gate, cls = gated()
+    orchestrator = started(storage, cls)
+    await orchestrator.handle_message("ada", "pay")
+    first = asyncio.ensure_future(orchestrator.handle_message("ada", "5"))
+    await gate.reached.wait()
+    second = asyncio.ensure_future(orchestrator.handle_message("ada", "pay again"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gate.open.set()
+    assert [(await one).raw_message for one in (first, second)] == ["paid 5", "How much?"]
 
 
 # --- what goes wrong
@@ -309,6 +325,7 @@ async def test_a_message_whose_end_could_not_be_saved_is_handled_again_before_th
         with pytest.raises(DiskFull) as error:
             await waiting
     assert any("handled again" in note for note in error.value.__notes__)
+    assert [info.owner for info in await storage.agents()] == [None]
     assert (await orchestrator.handle_message("ada", "hello")).raw_message == "How much?"
     assert [attempt for _, _, _, attempt in gate.effects] == [1, 2]
 

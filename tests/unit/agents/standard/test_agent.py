@@ -398,6 +398,35 @@ async def test_an_error_and_the_second_try_are_kept_as_statuses_of_their_own():
     ]
 
 
+async def test_a_status_that_is_passed_through_is_kept_as_well():
+    class Odd(Booking):
+        asked = 0
+
+        def requires_approval(self):
+            self.asked += 1
+            if self.asked == 1:
+                raise OSError("who knows")
+            return False
+
+    agent, notes = Odd(), Notes()
+    await said(agent, "book", "4", "Friday")
+    assert agent.status == AgentStatus.ERROR
+    agent.kept_by(notes)
+    await said(agent, "retry")
+    assert notes.kept == [("WAITING_FOR_INPUT", "begun"), ("RUNNING", "begun"), ("COMPLETED", "done")]
+
+
+async def test_a_handler_of_one_object_counts_as_code_of_the_agent():
+    agent, notes = Booking(), Notes()
+
+    async def greeted(msg):
+        assert notes.kept == [("INITIALIZING", "begun")]
+
+    agent.on_initializing = greeted
+    agent.kept_by(notes)
+    assert (await said(agent, "book")).raw_message == "How many guests?"
+
+
 async def test_what_keeping_raises_is_no_failure_of_the_agent():
     class Full(Notes):
         async def keep(self, agent, message):
