@@ -24,6 +24,7 @@ BENCHMARKS = {
     "conversations": "conversations",
     "calls": "calling",
     "recover": "recovering",
+    "agents": "orchestrating",
 }
 
 

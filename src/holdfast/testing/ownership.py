@@ -42,6 +42,21 @@ class OwnershipClaims:
         assert after is not None
         assert (after.owner, after.owner_alive, after.epoch) == (None, False, begun.epoch)
 
+    async def test_a_checkpoint_that_must_follow_the_newest_is_refused_when_there_is_a_newer_one(
+        self, storage: FullStore
+    ) -> None:
+        first = await save(storage, only_newest=True)
+        second = await continued(storage)
+        before = await storage.agent("agent")
+        for hold in (False, True):
+            with pytest.raises(StaleWriter) as refused:
+                await save(storage, parent=first.id, only_newest=True, hold=hold)
+            assert refused.value.checkpoint_id == second.id
+        with pytest.raises(StaleWriter):
+            await save(storage, only_newest=True)
+        assert await storage.agent("agent") == before
+        assert (await save(storage, parent=second.id, only_newest=True)).parent_checkpoint_id == second.id
+
     async def test_each_operation_has_a_higher_epoch(self, storage: FullStore) -> None:
         first = await commit(storage, hold=True)
         await commit(storage, epoch=first.epoch)

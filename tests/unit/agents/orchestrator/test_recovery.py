@@ -179,10 +179,11 @@ async def test_what_a_handler_saved_in_between_is_there_at_the_next_attempt(stor
 
 
 async def test_messages_of_one_agent_are_handled_one_at_a_time_and_those_of_others_meanwhile(storage):
-    running, most = {}, {}
+    running, most, seen = {}, {}, []
 
     class Busy(StandardAgent):
         async def on_running(self, msg):
+            seen.append((self.user_id, msg.content, msg.attempt))
             running[self.user_id] = running.get(self.user_id, 0) + 1
             most[self.user_id] = max(most.get(self.user_id, 0), running[self.user_id])
             most["all"] = max(most.get("all", 0), sum(running.values()))
@@ -198,6 +199,7 @@ async def test_messages_of_one_agent_are_handled_one_at_a_time_and_those_of_othe
     assert [result.raw_message for result in results] == [text for text in texts for _ in users]
     assert [most[user] for user in users] == [1, 1, 1]
     assert most["all"] > 1
+    assert sorted(seen) == sorted((user, text, 1) for text in texts for user in users)
     assert len({result.agent_id for result in results}) == 3
 
 
