@@ -395,6 +395,8 @@ class CheckpointManager:
     async def _rebuilt(self, checkpoint: Checkpoint, image: Image, *, tell: bool = True) -> Any:
         agent = await self.types.rebuild(checkpoint)
         self._saver.came_from(agent, checkpoint.agent_id, checkpoint.id, image)
+        if getattr(agent, "checkpoint_manager", self) is None:  # an agent that saves itself goes on doing so
+            agent.checkpoint_manager = self
         if tell:
             await self.events.tell("checkpoint_restored", checkpoint, agent)
         return agent

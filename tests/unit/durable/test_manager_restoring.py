@@ -213,3 +213,11 @@ async def test_a_fork_outlives_what_it_came_from(manager):
     assert (await manager.restore((await manager.latest("eve")).id)).state == {"steps": [1]}
     [own, gap] = await manager.ancestors(await manager.save(fork))
     assert (own.deleted, gap.id, gap.deleted) == (False, first, True)
+
+
+async def test_an_agent_that_saves_itself_is_given_the_manager_it_was_restored_by(manager):
+    class Saving(Agent):
+        checkpoint_manager = None
+
+    manager.register(Saving)
+    assert (await manager.restore(await manager.save(Saving()))).checkpoint_manager is manager

@@ -11,7 +11,8 @@ from typing import Any, Self, TypeVar
 
 from holdfast.agents.orchestrator.autosave import AutoSave
 from holdfast.agents.orchestrator.catalog import Agents, Catalog, Entry
-from holdfast.agents.orchestrator.roster import Loader, Roster, Seat
+from holdfast.agents.orchestrator.loader import Loader
+from holdfast.agents.orchestrator.roster import Roster, Seat
 from holdfast.agents.standard.agent import StandardAgent
 from holdfast.agents.standard.message import Message
 from holdfast.agents.standard.result import AgentResult
@@ -226,7 +227,7 @@ class Orchestrator:
         if seat.gone:
             return None
         if seat.agent is None:
-            agent = await self._loader.newest(seat.agent_id)
+            agent = await self._loader.newest(roster.user_id, seat.agent_id)
             seat.agent = None if agent is None else self._ours(agent)
         if seat.agent is None or seat.agent.finished:
             roster.leave(seat)
@@ -326,6 +327,9 @@ class Orchestrator:
                 return await self._cut_off_first(roster, seat)
             except (OwnedElsewhere, StaleWriter, _Outdated):  # another process is at it
                 return None
+            except Exception:
+                log.exception("Agent %s could not handle again what was cut off", seat.agent_id)
+                raise
 
     # --- parts
 

@@ -18,7 +18,8 @@ from holdfast import (
     StandardAgent,
     UnknownAgentType,
 )
-from tests.unit.agents.orchestrator.samples import Booking, Weather, gated, started
+from tests.unit.agents.orchestrator.samples import Booking, Paying, Weather, gated, started
+from tests.unit.durable.samples import Agent, ThreeMethods
 
 
 async def died(orchestrator):
@@ -175,6 +176,43 @@ async def test_what_a_handler_saved_in_between_is_there_at_the_next_attempt(stor
     assert result.raw_message == "2 steps"
 
 
+@pytest.mark.parametrize("dies", [True, False])
+async def test_an_operation_in_a_handler_leaves_a_place_to_go_on_from(storage, dies):
+    gate, _ = gated()
+
+    class Deploys(Paying):
+        async def on_running(self, msg):
+            async with self.checkpoint_manager.operation(self, "deploy"):
+                pass
+            await gate.passed(self, msg)
+            return self.make_result(raw_message=f"deployed {self.amount}")
+
+    orchestrator = started(storage, Deploys)
+    await orchestrator.handle_message("ada", "go")
+    waiting = asyncio.ensure_future(orchestrator.handle_message("ada", "5"))
+    await gate.reached.wait()
+    if dies:
+        await died(orchestrator)
+    gate.open.set()
+    await asyncio.gather(waiting, return_exceptions=True)
+    again = started(storage, Deploys)
+    assert [result.raw_message for result in await again.recover()] == (["deployed 5"] if dies else [])
+    assert (await again.handle_message("ada", "once more")).raw_message == "deployed 5"
+    assert [attempt for _, _, _, attempt in gate.effects] == ([1, 2, 1] if dies else [1, 1])
+
+
+async def test_an_agent_whose_newest_checkpoint_was_deleted_goes_on_from_the_one_before(storage):
+    orchestrator = started(storage)
+    await orchestrator.handle_message("ada", "book")
+    await orchestrator.handle_message("ada", "4")
+    manager = CheckpointManager(storage)
+    [newest, _] = await manager.list_by_user("ada")
+    await manager.delete(newest.id)
+    again = started(storage)
+    assert (await again.handle_message("ada", "6")).raw_message == "Which day?"
+    assert (await again.handle_message("ada", "Friday")).raw_message == "Booked for 6 on Friday!"
+
+
 # --- one at a time
 
 
@@ -280,13 +318,50 @@ async def test_a_class_that_has_another_name_now_is_named_with_what_to_do_and_no
 
 
 async def test_agents_of_other_programs_are_left_alone(storage):
-    from tests.unit.durable.samples import Agent
-
     manager = CheckpointManager(storage)
     await manager.save(Agent("theirs", "ada"))
     await started(storage, Weather, Booking).handle_message("ada", "book")
     assert (await started(storage, Weather).handle_message("ada", "weather")).raw_message == "sunny"
     assert len(await storage.list_by_agent("theirs", 9, 0)) == 1
+
+
+async def test_a_user_with_many_finished_agents_is_looked_up_by_what_is_new(storage):
+    manager = CheckpointManager(storage)
+    orchestrator = Orchestrator([Booking, Weather], manager)
+    limits = []
+    listed = storage.list
+
+    async def noted(query):
+        if query.agent_id is None and not query.kinds:  # retirement lists as well
+            limits.append(query.limit)
+        return await listed(query)
+
+    storage.list = noted
+    for _ in range(30):
+        await orchestrator.handle_message("ada", "weather")
+    assert limits == [None, *[50] * 29]
+    for number in range(220):  # by somebody else, meanwhile
+        await manager.save(Weather(f"w{number}", "ada"))
+    limits.clear()
+    assert (await orchestrator.handle_message("ada", "4")).raw_message == "sunny"
+    assert limits == [50, 200, 800]
+    assert len(await orchestrator.active_agents("ada")) == 219
+
+
+async def test_a_storage_of_three_methods_loads_an_agent_again_after_a_failure():
+    storage = ThreeMethods()
+    orchestrator = started(storage)
+    await orchestrator.handle_message("ada", "book")
+    save = storage.save
+
+    async def full(checkpoint):
+        raise OSError("no room")
+
+    storage.save = full
+    with pytest.raises(OSError, match="no room"):
+        await orchestrator.handle_message("ada", "4")
+    storage.save = save
+    assert (await orchestrator.handle_message("ada", "6")).raw_message == "Which day?"
 
 
 async def test_a_commit_that_fails_leaves_the_agent_as_the_store_has_it(storage, monkeypatch):
