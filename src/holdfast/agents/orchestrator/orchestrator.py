@@ -57,7 +57,7 @@ class Orchestrator:
         self._loader = Loader(self.checkpoint_manager, self.catalog)
         self._rosters: dict[str, Roster] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._redone: dict[str, asyncio.Task[AgentResult | None]] = {}  # by agent: messages that were cut off
+        self._redone: set[asyncio.Task[AgentResult | None]] = set()  # messages that were cut off
         self._first_use: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -125,7 +125,7 @@ class Orchestrator:
         """
         self._check_open()
         await self._look_for_cut_off()
-        answers = await asyncio.gather(*list(self._redone.values()), return_exceptions=True)
+        answers = await asyncio.gather(*list(self._redone), return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, AgentResult)]
 
     async def close(self) -> None:
@@ -267,13 +267,22 @@ class Orchestrator:
         """Fills a roster that has nobody: other processes may have begun agents since it was filled last."""
         async with roster.loading:
             for seat in [seat for seat in roster.seats.values() if seat.agent is None]:
-                await self._live(roster, seat)
-            if roster.seats or roster.fresh:
-                return
-            for agent in await self._loader.active(roster.user_id, roster.seats):
-                seat = roster.add(self._ours(agent))
-                if agent.handling is not None and not self.checkpoint_manager.in_turn(agent.agent_id):
-                    self._redo(seat)
+                self._redo_if_cut_off(seat, await self._live(roster, seat))
+            if not roster.seats and not roster.fresh:
+                await self._fill(roster)
+
+    async def _load_again(self, roster: Roster, agent_ids: set[str]) -> None:
+        """Looks anew at these agents, which somebody else had, and for others that were begun meanwhile."""
+        async with roster.loading:
+            for seat in [seat for seat in roster.seats.values() if seat.agent_id in agent_ids]:
+                if not seat.lock.locked():
+                    seat.agent = None
+                    self._redo_if_cut_off(seat, await self._live(roster, seat))
+            await self._fill(roster)
+
+    async def _fill(self, roster: Roster) -> None:
+        for agent in await self._loader.active(roster.user_id, roster.seats):
+            self._redo_if_cut_off(roster.add(self._ours(agent)), agent)
 
     def _ours(self, agent: StandardAgent) -> StandardAgent:
         if agent.checkpoint_manager is None:
@@ -309,13 +318,16 @@ class Orchestrator:
         for user_id in dict.fromkeys(info.user_id for info in held):
             try:
                 async with self._roster(user_id) as roster:
-                    await self._load(roster)
+                    await self._load_again(roster, {info.agent_id for info in held if info.user_id == user_id})
             except HoldfastError as error:  # one user's agent that can't be restored must not keep others from theirs
                 log.warning("The agents of user %s are not taken up again: %s", user_id, error)
 
-    def _redo(self, seat: Seat) -> None:
-        self._redone[seat.agent_id] = task = self._task(self._again(seat))
-        task.add_done_callback(lambda _: self._redone.pop(seat.agent_id, None))
+    def _redo_if_cut_off(self, seat: Seat, agent: StandardAgent | None) -> None:
+        if agent is None or agent.handling is None or self.checkpoint_manager.in_turn(agent.agent_id):
+            return
+        task = self._task(self._again(seat))
+        self._redone.add(task)
+        task.add_done_callback(self._redone.discard)
 
     async def _again(self, seat: Seat) -> AgentResult | None:
         """Handles the message again that the agent was handling; None if somebody was quicker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.agents.standard import transitions
 from holdfast.agents.standard.fields import InputField, Invalid, OutputField
@@ -62,6 +62,11 @@ class StandardAgent:
         fields = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         cls.input_fields = {name: value for name, value in fields.items() if isinstance(value, InputField)}
         cls.output_fields = {name: value for name, value in fields.items() if isinstance(value, OutputField)}
+        if taken := sorted(_TAKEN & {*cls.input_fields, *cls.output_fields}):
+            raise InvalidArgument(
+                f"{cls.__name__} has a field {taken[0]}, which is what every agent has already",
+                hint="Give the field another name.",
+            )
         for name, wrap in (("checkpoint_state", with_ours), ("restore_state", after_ours)):
             if name in vars(cls):
                 setattr(cls, name, wrap(vars(cls)[name]))
@@ -288,3 +293,7 @@ class StandardAgent:
                 agent_id=self.agent_id,
                 hint="Return self.make_result(status=…) instead.",
             )
+
+
+_TAKEN: Final = {*vars(StandardAgent), *vars(StandardAgent())} - {"__doc__"}
+"""What no field may be called."""

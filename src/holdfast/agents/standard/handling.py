@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from holdfast.agents.standard import transitions
+from holdfast.agents.standard.result import AgentResult
 from holdfast.agents.standard.status import AgentStatus
 from holdfast.durable.calls import call
 from holdfast.errors import IllegalTransition
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.keeping import Keeper
     from holdfast.agents.standard.message import Message
-    from holdfast.agents.standard.result import AgentResult
 
 log = logging.getLogger("holdfast")
 
@@ -93,10 +93,12 @@ class Handling:
         if self._may_have_effects(status):
             await self._keep()
         try:
-            answer: AgentResult | None = await call(getattr(self.agent, _HANDLERS[status]), self.message)
+            answer = await call(getattr(self.agent, _HANDLERS[status]), self.message)
         except Exception as error:
             raise _Failed(error) from error
-        return answer
+        if answer is None or isinstance(answer, AgentResult):
+            return answer
+        raise _Failed(TypeError(f"{_HANDLERS[status]} returned {answer!r}, not self.make_result(…) or None"))
 
     async def _failure(self, error: Exception) -> AgentResult:
         """A handler has raised: the agent is kept as it is, its status is ERROR, and the next message tries again."""

@@ -213,6 +213,29 @@ async def test_an_agent_whose_newest_checkpoint_was_deleted_goes_on_from_the_one
     assert (await again.handle_message("ada", "Friday")).raw_message == "Booked for 6 on Friday!"
 
 
+async def test_recover_finds_what_another_process_left_since_it_was_called_last(tmp_path):
+    path = tmp_path / "store.db"
+    gate, cls = gated()
+    mine = started(SQLiteCheckpointStorage(path), cls)
+    await mine.handle_message("ada", "pay")
+    store = SQLiteCheckpointStorage(path)
+    theirs = started(store, cls)
+    waiting = asyncio.ensure_future(theirs.handle_message("ada", "5"))
+    await gate.reached.wait()
+    gate.reached.clear()
+    await theirs.handle_message("bob", "pay")
+    other = asyncio.ensure_future(theirs.handle_message("bob", "6"))
+    await gate.reached.wait()
+    assert await mine.recover() == []
+    await died(theirs)
+    await store.close()
+    await asyncio.gather(waiting, other, return_exceptions=True)
+    gate.open.set()
+    assert sorted(result.raw_message for result in await mine.recover()) == ["paid 5", "paid 6"]
+    assert sorted(attempt for _, _, _, attempt in gate.effects) == [1, 1, 2, 2]
+    await mine.checkpoint_manager.close()
+
+
 # --- one at a time
 
 

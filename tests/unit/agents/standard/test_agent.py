@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast import AgentStatus, CheckpointManager, IllegalTransition, InputField, StandardAgent
+from holdfast import AgentStatus, CheckpointManager, IllegalTransition, InputField, InvalidArgument, StandardAgent
 from tests.unit.agents.standard.samples import Approved, Booking, Fragile, Notes, said
 
 # --- fields
@@ -133,6 +133,12 @@ async def test_two_agents_share_no_field():
     assert second.collected_fields == {}
 
 
+@pytest.mark.parametrize("name", ["status", "error", "reply", "user_id"])
+def test_a_field_may_not_be_called_what_every_agent_has(name):
+    with pytest.raises(InvalidArgument, match=f"a field {name}"):
+        type("Trip", (StandardAgent,), {name: InputField("Where?")})
+
+
 # --- approval
 
 
@@ -255,6 +261,16 @@ async def test_a_handler_that_returns_a_status_that_can_t_follow_is_an_error_tha
     assert result.status == AgentStatus.ERROR
     assert "RUNNING" in result.error
     assert "INITIALIZING" in result.error
+
+
+async def test_a_handler_that_returns_something_else_has_failed():
+    class Talks(StandardAgent):
+        async def on_running(self, msg):
+            return "done"
+
+    result = await said(Talks(), "go")
+    assert result.status == AgentStatus.ERROR
+    assert "on_running returned 'done'" in result.error
 
 
 async def test_a_status_that_there_is_not_is_refused():
