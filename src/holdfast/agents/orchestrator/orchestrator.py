@@ -99,7 +99,8 @@ class Orchestrator:
 
         A message that was begun is handled to its end, even if its sender does not wait for it any more.
         """
-        self._check(user_id)
+        self._check_open()
+        self._check_user(user_id)
         if not isinstance(message, Message):
             message = Message(message)
         await self._recovery_begun()
@@ -108,11 +109,16 @@ class Orchestrator:
             return AgentResult(
                 status=AgentStatus.CANCELLED, raw_message="The message was not processed.", message_id=message.id
             )
-        return await asyncio.shield(self._task(self._handled(user_id, message.evolve(context=context))))
+        handling = self._task(self._handled(user_id, message.evolve(context=context)))
+        try:
+            return await asyncio.shield(handling)
+        except asyncio.CancelledError:
+            handling.add_done_callback(_logged)  # there is nobody else to tell
+            raise
 
     async def active_agents(self, user_id: str) -> list[StandardAgent]:
         """The user's agents that are not finished, the one used last first."""
-        self._check(user_id)
+        self._check_user(user_id)
         async with self._roster(user_id) as roster:
             await self._load(roster)
             return [agent for agent in roster.agents() if not agent.finished]
@@ -356,8 +362,7 @@ class Orchestrator:
         if not task.cancelled():
             task.exception()  # whoever waits is told; nobody may wait any more
 
-    def _check(self, user_id: object) -> None:
-        self._check_open()
+    def _check_user(self, user_id: object) -> None:
         if not isinstance(user_id, str) or not user_id:
             raise InvalidArgument(f"A user_id is a non-empty str, not {user_id!r}")
         scope = self.checkpoint_manager.user_id
@@ -367,6 +372,13 @@ class Orchestrator:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("This orchestrator was closed", hint="Make a new one; its agents are in the store.")
+
+
+def _logged(task: asyncio.Task[AgentResult]) -> None:
+    """Says how a message failed whose sender does not wait any more."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("A message that nobody waits for failed", exc_info=error)
 
 
 class _Outdated(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from holdfast.agents.standard import transitions
@@ -51,7 +51,7 @@ class StandardAgent:
     `CheckpointManager` by its name.
     """
 
-    triggers: ClassVar[tuple[Trigger, ...]] = ()
+    triggers: ClassVar[Sequence[Trigger]] = ()
     """Which messages start such an agent: words, or compiled patterns. Without any: every message."""
 
     input_fields: ClassVar[Mapping[str, InputField]] = {}
@@ -66,6 +66,10 @@ class StandardAgent:
             raise InvalidArgument(
                 f"{cls.__name__} has a field {taken[0]}, which is what every agent has already",
                 hint="Give the field another name.",
+            )
+        if isinstance(cls.triggers, str):
+            raise InvalidArgument(
+                f"{cls.__name__}.triggers is a text, not a tuple of texts", hint=f"triggers = ({cls.triggers!r},)"
             )
         for name, wrap in (("checkpoint_state", with_ours), ("restore_state", after_ours)):
             if name in vars(cls):

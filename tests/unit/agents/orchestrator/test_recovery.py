@@ -147,6 +147,55 @@ async def test_a_sender_who_stops_waiting_cuts_nothing_off(storage):
     assert (await storage.list_by_user("ada", 1, 0))[0].status == "COMPLETED"
 
 
+async def test_a_message_that_fails_after_its_sender_left_is_in_the_log(storage, monkeypatch, caplog):
+    gate, cls = gated()
+    orchestrator = started(storage, cls)
+    await orchestrator.handle_message("ada", "pay")
+    waiting = asyncio.ensure_future(orchestrator.handle_message("ada", "5"))
+    await gate.reached.wait()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    async def full(*changes):
+        raise DiskFull("no room")
+
+    monkeypatch.setattr(storage, "commit", full)
+    gate.open.set()
+    await orchestrator.close()
+    assert "nobody waits for failed" in caplog.text
+    assert "no room" in caplog.text
+
+
+async def test_close_waits_for_the_messages_on_their_way(storage):
+    orchestrator = started(storage)
+    await orchestrator.handle_message("ada", "book")
+    waiting = [asyncio.ensure_future(orchestrator.handle_message("ada", text)) for text in ("4", "Friday")]
+    await asyncio.sleep(0)
+    await orchestrator.close()
+    assert [(await one).raw_message for one in waiting] == ["Which day?", "Booked for 4 on Friday!"]
+
+
+async def test_an_agent_that_was_cut_off_while_it_began_begins_again(storage):
+    gate, _ = gated()
+
+    class Begins(Booking):
+        async def on_initializing(self, msg):
+            await gate.passed(self, msg)
+
+    orchestrator = started(storage, Begins)
+    waiting = asyncio.ensure_future(orchestrator.handle_message("ada", "book"))
+    await gate.reached.wait()
+    assert [one.status for one in await storage.list_by_user("ada", 9, 0)] == ["INITIALIZING"]
+    await died(orchestrator)
+    assert waiting.cancelled()
+    gate.open.set()
+    again = started(storage, Begins)
+    [result] = await again.recover()
+    assert (result.raw_message, result.message_id) == ("How many guests?", gate.effects[0][2])
+    assert gate.effects == [("ada", "book", result.message_id, 1), ("ada", "book", result.message_id, 2)]
+    assert len(await again.active_agents("ada")) == 1
+
+
 async def test_what_a_handler_saved_in_between_is_there_at_the_next_attempt(storage):
     gate, _ = gated()
 

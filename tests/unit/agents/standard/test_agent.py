@@ -139,6 +139,12 @@ def test_a_field_may_not_be_called_what_every_agent_has(name):
         type("Trip", (StandardAgent,), {name: InputField("Where?")})
 
 
+def test_triggers_are_a_tuple_and_a_single_text_is_refused():
+    with pytest.raises(InvalidArgument, match="not a tuple") as error:
+        type("Trip", (StandardAgent,), {"triggers": "book"})
+    assert error.value.hint == "triggers = ('book',)"
+
+
 # --- approval
 
 
