@@ -138,7 +138,7 @@ class StandardAgent:
         return self.make_result(raw_message=f"That went wrong: {self.error}. The next message tries again.")
 
     def requires_approval(self) -> bool:
-        """Whether somebody must say yes before `on_running`; may be async."""
+        """Whether somebody must say yes before `on_running`; may be async, or just an attribute."""
         return False
 
     def get_approval_prompt(self) -> str:

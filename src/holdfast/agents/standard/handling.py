@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.agents.standard import transitions
 from holdfast.agents.standard.result import AgentResult
@@ -79,7 +79,8 @@ class Handling:
         if agent.missing_fields:
             return agent._question()  # noqa: SLF001 - its own machinery
         try:
-            must_ask = not agent.approved and await call(agent.requires_approval)
+            asks: Any = agent.requires_approval
+            must_ask = not agent.approved and (await call(asks) if callable(asks) else asks)
             prompt = await call(agent.get_approval_prompt) if must_ask else ""
         except Exception as error:
             raise _Failed(error) from error

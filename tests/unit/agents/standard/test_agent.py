@@ -166,6 +166,23 @@ async def test_what_is_neither_yes_nor_no_is_asked_again():
     assert (result.status, result.raw_message) == (AgentStatus.WAITING_FOR_APPROVAL, "4 on Friday?")
 
 
+async def test_whether_it_needs_an_approval_may_be_an_attribute_or_async():
+    class Always(Booking):
+        requires_approval = True
+
+    class Looks(Booking):
+        async def requires_approval(self):
+            return self.guests > 2
+
+        async def get_approval_prompt(self):
+            return "Really?"
+
+    asked = await said(Always(), "book", "4", "Friday")
+    assert asked.raw_message == "guests: 4, day: Friday. Shall I go on? (yes/no)"
+    assert (await said(Looks(), "book", "4", "Friday")).raw_message == "Really?"
+    assert (await said(Looks(), "book", "2", "Friday")).status == AgentStatus.COMPLETED
+
+
 async def test_an_approval_is_asked_for_once_however_often_the_work_asks_back():
     class Asks(Approved):
         async def on_running(self, msg):
