@@ -19,7 +19,7 @@ from holdfast.durable.past import Past
 from holdfast.durable.redaction import Redact, Redactor, redacted_records
 from holdfast.durable.retirement import Retirement, policy_of
 from holdfast.durable.saving import Purpose, Saved, Saver
-from holdfast.durable.turn import Turn
+from holdfast.durable.turn import Turns
 from holdfast.durable.users import users_of
 from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, UnknownCheckpoint, WrongOwner
 from holdfast.history.checkpoint import Checkpoint, Kind
@@ -184,17 +184,6 @@ class CheckpointManager:
         self._operations.end(operation)
         await self._release(operation, delete=True)
 
-    def turn(self, agent: Any) -> Turn:
-        """One message to the agent: holds it from the first commit to the last, each a checkpoint with its records."""
-        return Turn(
-            agent, save=self._saved, release=self._release, operations=self._operations, in_turn=self._users.in_turn,
-            redact=self._redact, with_records=not isinstance(self.store, StorageAdapter),
-        )  # fmt: skip
-
-    def in_turn(self, agent_id: str) -> bool:
-        """Whether this process is handling a message of the agent now."""
-        return agent_id in self._users.in_turn
-
     async def interrupted_operations(self) -> list[Checkpoint]:
         """The checkpoints of operations that neither completed nor go on in a live process, oldest first."""
         return await interrupted(self.store, self.user_id)
@@ -340,6 +329,13 @@ class CheckpointManager:
         await self.close()
 
     # --- parts
+
+    def _turns(self) -> Turns:
+        """What the agents layer handles messages with; made anew each time, because it keeps this manager alive."""
+        return Turns(
+            save=self._saved, release=self._release, operations=self._operations, in_turn=self._users.in_turn,
+            redact=self._redact, with_records=not isinstance(self.store, StorageAdapter),
+        )  # fmt: skip
 
     async def _saved(self, agents: Sequence[Any], purpose: Purpose) -> list[Committed]:
         done, removed = await self._saver.save(agents, purpose, user_id=self.user_id)

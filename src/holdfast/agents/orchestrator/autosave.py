@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.durable.turn import turns_of
 from holdfast.history.records import AssistantMessage, Record, UserMessage
 
 if TYPE_CHECKING:
@@ -21,39 +22,39 @@ class AutoSave:
     """Keeps the agents of one orchestrator."""
 
     def __init__(self, manager: CheckpointManager) -> None:
-        self.manager = manager
-        self._turns: dict[str, Turn] = {}  # of agents that are held
+        self.turns = turns_of(manager)
+        self._held: dict[str, Turn] = {}  # of agents that are held
 
     async def keep(self, agent: StandardAgent, message: Message | None) -> None:
-        turn = self._turns.get(agent.agent_id)
+        turn = self._held.get(agent.agent_id)
         if turn is not None:
             await turn.keep(metadata=_metadata(message))
             return
-        turn = self.manager.turn(agent)
+        turn = self.turns.of(agent)
         await turn.keep(*_asked(message), metadata=_metadata(message))
-        self._turns[agent.agent_id] = turn
+        self._held[agent.agent_id] = turn
 
     async def done(self, agent: StandardAgent, message: Message | None, result: AgentResult) -> None:
-        turn = self._turns.get(agent.agent_id)
+        turn = self._held.get(agent.agent_id)
         records = [] if turn is not None else _asked(message)
         if message is not None and result.raw_message:
             records.append(AssistantMessage(content=result.raw_message, tool_calls=[]))
-        await (turn or self.manager.turn(agent)).end(*records, metadata=_metadata(message))
-        self._turns.pop(agent.agent_id, None)
+        await (turn or self.turns.of(agent)).end(*records, metadata=_metadata(message))
+        self._held.pop(agent.agent_id, None)
 
     def holds(self, agent_id: str) -> bool:
         """Whether a message of the agent is on its way, and durable."""
-        return agent_id in self._turns
+        return agent_id in self._held
 
     async def give_up(self, agent_id: str) -> None:
         """The message could not be brought to its end: the agent is given back as it was kept last."""
-        turn = self._turns.pop(agent_id, None)
+        turn = self._held.pop(agent_id, None)
         if turn is not None:
             await turn.give_up()
 
     def cut_off(self, agent_id: str) -> None:
         """The program is ending: the agent stays this process's, so that others see that it was cut off."""
-        turn = self._turns.pop(agent_id, None)
+        turn = self._held.pop(agent_id, None)
         if turn is not None:
             turn.leave()
 

@@ -320,7 +320,7 @@ class Orchestrator:
             infos = await self.checkpoint_manager.store.agents(self.checkpoint_manager.user_id)
         except MissingMethod:
             return
-        held = [info for info in infos if info.owner is not None and not self.checkpoint_manager.in_turn(info.agent_id)]
+        held = [info for info in infos if info.owner is not None and not self._keeper.turns.under_way(info.agent_id)]
         for user_id in dict.fromkeys(info.user_id for info in held):
             try:
                 async with self._roster(user_id) as roster:
@@ -329,7 +329,7 @@ class Orchestrator:
                 log.warning("The agents of user %s are not taken up again: %s", user_id, error)
 
     def _redo_if_cut_off(self, seat: Seat, agent: StandardAgent | None) -> None:
-        if agent is None or agent.handling is None or self.checkpoint_manager.in_turn(agent.agent_id):
+        if agent is None or agent.handling is None or self._keeper.turns.under_way(agent.agent_id):
             return
         task = self._task(self._again(seat))
         self._redone.add(task)
