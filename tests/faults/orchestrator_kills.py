@@ -52,6 +52,7 @@ class Counting(StandardAgent):
     """Asks for a name, then counts its messages; each has an effect, somewhere in the middle of being handled."""
 
     ledger: Ledger
+    asked: Ledger
     chance: random.Random
     name = InputField("Who?")
 
@@ -65,6 +66,12 @@ class Counting(StandardAgent):
     def restore_state(self, state):
         self.counted = state["counted"]
 
+    async def on_waiting_for_input(self, msg):
+        await asyncio.sleep(self.chance.random() * 0.004)
+        self.asked.add(user=self.user_id, name=self.user_id, id=msg.id, text=msg.content, attempt=msg.attempt)
+        await asyncio.sleep(self.chance.random() * 0.004)
+        return await super().on_waiting_for_input(msg)
+
     async def on_running(self, msg):
         await asyncio.sleep(self.chance.random() * 0.004)
         self.ledger.add(user=self.user_id, name=self.name, id=msg.id, text=msg.content, attempt=msg.attempt)
@@ -76,7 +83,8 @@ class Counting(StandardAgent):
 
 async def child(folder: Path, *, seconds: float | None) -> None:
     """Serves every user until it is killed; with a time, until then, and to a clean end."""
-    Counting.ledger, Counting.chance = Ledger(folder / "ledger"), random.Random()
+    Counting.ledger, Counting.asked = Ledger(folder / "ledger"), Ledger(folder / "asked")
+    Counting.chance = random.Random()
     answered = Ledger(folder / "answered")
     manager = CheckpointManager(SQLiteCheckpointStorage(folder / "store.db"))
     orchestrator = Orchestrator([Counting], manager)
@@ -144,10 +152,8 @@ def main() -> None:
 
 async def claims(folder: Path) -> dict:
     """What does not hold of what the ledger, the senders and the store say."""
-    effects: dict[str, list[dict]] = {}
-    for line in Ledger(folder / "ledger").lines():
-        effects.setdefault(line["id"], []).append(line)
-    broken = [told for message_id, lines in effects.items() for told in of_effects(message_id, lines)]
+    effects, asked = by_message(folder / "ledger"), by_message(folder / "asked")
+    broken = [told for seen in (effects, asked) for item in seen.items() for told in of_effects(*item)]
     manager = CheckpointManager(store := SQLiteCheckpointStorage(folder / "store.db"))
     counted: Counter[str] = Counter()
     active: Counter[str] = Counter()
@@ -155,12 +161,12 @@ async def claims(folder: Path) -> dict:
         agent = await manager.restore(info.tip)
         counted.update(agent.counted)
         active[info.user_id] += not agent.finished
-        asked = sum(isinstance(record, UserMessage) for record in await store.read(info.agent_id))
-        broken += of_agent(agent, asked, effects)
+        sent = sum(isinstance(record, UserMessage) for record in await store.read(info.agent_id))
+        broken += of_agent(agent, sent, effects)
         if info.owner is not None:
             broken.append(f"agent {info.agent_id} was left held")
     broken += [f"{one} was handled {times} times to its end" for one, times in counted.items() if times > 1]
-    broken += [f"{one} had an effect and was lost" for one in effects if one not in counted]
+    broken += [f"{one} had an effect and was lost" for one in effects.keys() | asked.keys() if one not in counted]
     broken += [f"{one} was counted without its effect" for one in counted if one not in effects]
     broken += [f"{user} has {number} agents at once" for user, number in active.items() if number > 1]
     for line in Ledger(folder / "answered").lines():
@@ -168,8 +174,16 @@ async def claims(folder: Path) -> dict:
             broken.append(f"the answer to {line['id']} was {line['status']}, and it is not counted")
     broken += [str(damage) for damage in (await store.verify()).damaged]
     await manager.close()
-    again = sum(lines[-1]["attempt"] > 1 for lines in effects.values())
+    again = sum(lines[-1]["attempt"] > 1 for seen in (effects, asked) for lines in seen.values())
     return {"handled": len(counted), "again": again, "users": len(active), "broken": broken[:20]}
+
+
+def by_message(path: Path) -> dict[str, list[dict]]:
+    """The lines of a ledger by the message that they are about."""
+    effects: dict[str, list[dict]] = {}
+    for line in Ledger(path).lines():
+        effects.setdefault(line["id"], []).append(line)
+    return effects
 
 
 def of_effects(message_id: str, lines: list[dict]) -> Iterator[str]:
@@ -182,11 +196,11 @@ def of_effects(message_id: str, lines: list[dict]) -> Iterator[str]:
         yield f"{message_id} reached another user's agent: {lines}"
 
 
-def of_agent(agent: Counting, asked: int, effects: dict[str, list[dict]]) -> Iterator[str]:
+def of_agent(agent: Counting, sent: int, effects: dict[str, list[dict]]) -> Iterator[str]:
     if agent.handling is not None:
         yield f"agent {agent.agent_id} was left with a message"
-    if asked != len(agent.counted) + 1:  # the first one only starts it
-        yield f"agent {agent.agent_id} was sent {asked} messages and counted {len(agent.counted)}"
+    if sent != len(agent.counted) + 1:  # the first one only starts it
+        yield f"agent {agent.agent_id} was sent {sent} messages and counted {len(agent.counted)}"
     if agent.counted and agent.name != agent.user_id:
         yield f"agent {agent.agent_id} of {agent.user_id} has the name {agent.name}"
     wrong = [one for one in agent.counted if one in effects and effects[one][0]["user"] != agent.user_id]
