@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.durable.turn import turns_of
 from holdfast.history.records import AssistantMessage, Record, UserMessage
 
 if TYPE_CHECKING:
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.message import Message
     from holdfast.agents.standard.result import AgentResult
-    from holdfast.durable.manager import CheckpointManager
-    from holdfast.durable.turn import Turn
+    from holdfast.durable.turn import Turn, Turns
 
 MESSAGE = "message"
 """The key of a checkpoint's metadata with the id of the message that led to it."""
@@ -21,8 +19,8 @@ MESSAGE = "message"
 class AutoSave:
     """Keeps the agents of one orchestrator."""
 
-    def __init__(self, manager: CheckpointManager) -> None:
-        self.turns = turns_of(manager)
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
         self._held: dict[str, Turn] = {}  # of agents that are held
 
     async def keep(self, agent: StandardAgent, message: Message | None) -> None:

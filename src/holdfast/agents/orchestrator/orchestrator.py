@@ -13,11 +13,13 @@ from holdfast.agents.orchestrator.autosave import AutoSave
 from holdfast.agents.orchestrator.catalog import Agents, Catalog, Entry
 from holdfast.agents.orchestrator.loader import Loader
 from holdfast.agents.orchestrator.roster import Roster, Seat
+from holdfast.agents.orchestrator.seating import Outdated, Seating
 from holdfast.agents.standard.agent import StandardAgent
 from holdfast.agents.standard.message import Message
 from holdfast.agents.standard.result import AgentResult
 from holdfast.agents.standard.status import AgentStatus
 from holdfast.durable.manager import CheckpointManager
+from holdfast.durable.turn import turns_of
 from holdfast.errors import (
     Closed,
     HoldfastError,
@@ -53,11 +55,15 @@ class Orchestrator:
         self.auto_checkpoint = auto_checkpoint
         for entry in self.catalog:
             self._register(entry)
-        self._keeper = AutoSave(self.checkpoint_manager)
         self._loader = Loader(self.checkpoint_manager, self.catalog)
+        self._turns = turns_of(self.checkpoint_manager)
+        self._seating = Seating(
+            self._loader, AutoSave(self._turns), manager=self.checkpoint_manager, auto_checkpoint=auto_checkpoint
+        )
         self._rosters: dict[str, Roster] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._redone: set[asyncio.Task[AgentResult | None]] = set()  # messages that were cut off
+        self._redone: set[asyncio.Task[AgentResult | None]] = set()  # messages that were cut off, now
+        self._waited_for: list[list[asyncio.Task[AgentResult | None]]] = []  # of those, by each call of recover()
         self._first_use: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -130,8 +136,14 @@ class Orchestrator:
         user's when a message comes.
         """
         self._check_open()
-        await self._look_for_cut_off()
-        answers = await asyncio.gather(*list(self._redone), return_exceptions=True)
+        waited_for = list(self._redone)
+        self._waited_for.append(waited_for)
+        try:
+            self._first_use = None  # what is found now is all that there is to find
+            await self._recovery_begun()
+        finally:
+            self._waited_for = [one for one in self._waited_for if one is not waited_for]
+        answers = await asyncio.gather(*waited_for, return_exceptions=True)
         return [answer for answer in answers if isinstance(answer, AgentResult)]
 
     async def close(self) -> None:
@@ -183,7 +195,7 @@ class Orchestrator:
                 )
         else:
             entry = self.catalog[target if isinstance(target, str) else target.__name__]
-            seat = roster.add(self._ours(await entry.make(new_id("agt"), roster.user_id)))
+            seat = roster.add(self._seating.ours(await entry.make(new_id("agt"), roster.user_id)))
         roster.used(seat)
         return seat
 
@@ -192,53 +204,21 @@ class Orchestrator:
         for _ in range(_RELOADS_MAX):
             try:
                 await self._cut_off_first(roster, seat)
-                agent = await self._live(roster, seat)
-                return None if agent is None else await self._reply(roster, seat, agent, message)
-            except _Outdated as outdated:
+                agent = await self._seating.live(roster, seat)
+                return None if agent is None else await self._seating.reply(roster, seat, agent, message)
+            except Outdated as outdated:
                 error = outdated.error
         raise error
 
     async def _cut_off_first(self, roster: Roster, seat: Seat) -> AgentResult | None:
         """The answer to the message that the agent was handling when it was cut off; None if there is none."""
-        agent = await self._live(roster, seat)
+        agent = await self._seating.live(roster, seat)
         if agent is None or agent.handling is None:
             return None
         message = agent.handling.again()
         context = await self.prepare_context(roster.user_id, message)
-        result = await self._reply(roster, seat, agent, message.evolve(context=context))
+        result = await self._seating.reply(roster, seat, agent, message.evolve(context=context))
         return await self._answered(result, context)
-
-    async def _reply(self, roster: Roster, seat: Seat, agent: StandardAgent, message: Message) -> AgentResult:
-        """One message to a live agent. Whatever goes wrong outside its handlers: what is in memory counts no more."""
-        try:
-            result = await agent.reply(message)
-        except asyncio.CancelledError:
-            self._keeper.cut_off(seat.agent_id)
-            seat.agent = None
-            raise
-        except Exception as error:
-            seat.agent = None
-            if self._keeper.holds(seat.agent_id):
-                error.add_note(f"Message {message.id} was begun: it is handled again before the next one.")
-                await self._keeper.give_up(seat.agent_id)
-            elif isinstance(error, StaleWriter):
-                raise _Outdated(error) from error
-            raise
-        if agent.finished:
-            roster.leave(seat)
-        return result
-
-    async def _live(self, roster: Roster, seat: Seat) -> StandardAgent | None:
-        """The agent in memory, loaded anew where that may be outdated; None when it is finished or not there."""
-        if seat.gone:
-            return None
-        if seat.agent is None:
-            agent = await self._loader.newest(roster.user_id, seat.agent_id)
-            seat.agent = None if agent is None else self._ours(agent)
-        if seat.agent is None or seat.agent.finished:
-            roster.leave(seat)
-            return None
-        return seat.agent
 
     async def _answered(self, result: AgentResult, context: Mapping[str, Any]) -> AgentResult:
         """The answer through `post_process`. The message is handled by now: a failure there must not hide that."""
@@ -273,7 +253,7 @@ class Orchestrator:
         """Fills a roster that has nobody: other processes may have begun agents since it was filled last."""
         async with roster.loading:
             for seat in [seat for seat in roster.seats.values() if seat.agent is None]:
-                self._redo_if_cut_off(seat, await self._live(roster, seat))
+                self._redo_if_cut_off(seat, await self._seating.live(roster, seat))
             if not roster.seats and not roster.fresh:
                 await self._fill(roster)
 
@@ -283,19 +263,12 @@ class Orchestrator:
             for seat in [seat for seat in roster.seats.values() if seat.agent_id in agent_ids]:
                 if not seat.lock.locked():
                     seat.agent = None
-                    self._redo_if_cut_off(seat, await self._live(roster, seat))
+                    self._redo_if_cut_off(seat, await self._seating.live(roster, seat))
             await self._fill(roster)
 
     async def _fill(self, roster: Roster) -> None:
         for agent in await self._loader.active(roster.user_id, roster.seats):
-            self._redo_if_cut_off(roster.add(self._ours(agent)), agent)
-
-    def _ours(self, agent: StandardAgent) -> StandardAgent:
-        if agent.checkpoint_manager is None:
-            agent.checkpoint_manager = self.checkpoint_manager
-        if self.auto_checkpoint:
-            agent.kept_by(self._keeper)
-        return agent
+            self._redo_if_cut_off(roster.add(self._seating.ours(agent)), agent)
 
     def _register(self, entry: Entry) -> None:
         """A factory rebuilds its agents, too; a class is known by itself, maybe with upgrades that were registered."""
@@ -320,7 +293,7 @@ class Orchestrator:
             infos = await self.checkpoint_manager.store.agents(self.checkpoint_manager.user_id)
         except MissingMethod:
             return
-        held = [info for info in infos if info.owner is not None and not self._keeper.turns.under_way(info.agent_id)]
+        held = [info for info in infos if info.owner is not None and not self._turns.under_way(info.agent_id)]
         for user_id in dict.fromkeys(info.user_id for info in held):
             try:
                 async with self._roster(user_id) as roster:
@@ -329,10 +302,12 @@ class Orchestrator:
                 log.warning("The agents of user %s are not taken up again: %s", user_id, error)
 
     def _redo_if_cut_off(self, seat: Seat, agent: StandardAgent | None) -> None:
-        if agent is None or agent.handling is None or self._keeper.turns.under_way(agent.agent_id):
+        if agent is None or agent.handling is None or self._turns.under_way(agent.agent_id):
             return
         task = self._task(self._again(seat))
         self._redone.add(task)
+        for waited_for in self._waited_for:
+            waited_for.append(task)
         task.add_done_callback(self._redone.discard)
 
     async def _again(self, seat: Seat) -> AgentResult | None:
@@ -343,7 +318,7 @@ class Orchestrator:
         async with self._roster(agent.user_id) as roster, seat.lock:
             try:
                 return await self._cut_off_first(roster, seat)
-            except (OwnedElsewhere, StaleWriter, _Outdated):  # another process is at it
+            except (OwnedElsewhere, StaleWriter, Outdated):  # another process is at it
                 return None
             except Exception:
                 log.exception("Agent %s could not handle again what was cut off", seat.agent_id)
@@ -379,11 +354,3 @@ def _logged(task: asyncio.Task[AgentResult]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.error("A message that nobody waits for failed", exc_info=error)
-
-
-class _Outdated(Exception):
-    """Somebody else advanced the agent since it was loaded; nothing was begun."""
-
-    def __init__(self, error: StaleWriter) -> None:
-        super().__init__(str(error))
-        self.error = error
