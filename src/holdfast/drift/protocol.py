@@ -28,6 +28,7 @@ class Drift:
     score: float  # how much of it there is, as a multiple of what is tolerated: 1.0 or more
     reason: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    ongoing: bool = False  # it was told before, and is still there: no news
 
 
 @runtime_checkable
@@ -35,7 +36,10 @@ class Detector(Protocol):
     """What tells drift. A checkpoint keeps its state, so it must be plain data."""
 
     def observe(self, event: Event) -> Drift | None:
-        """Takes one more event into account; the drift that there is now, if any."""
+        """Takes one more event into account; the drift that there is now, if any.
+
+        A detector may tell the same drift again with every event for as long as it lasts; then it is `ongoing`.
+        """
 
     def state(self) -> dict[str, Any]:
         """Everything that the next observation depends on."""

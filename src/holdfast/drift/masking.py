@@ -1,0 +1,76 @@
+"""What a text says once everything volatile in it is masked: times, durations, ids, addresses; never small numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*"
+_UNIT: Final = (
+    r"(?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?)"
+)
+# Tried where a word begins that has a digit in it.
+_VOLATILE: Final = "|".join(
+    (
+        # 2026-11-19T20:36:28.123+02:00, 2026/11/19 20:36, 20:36:28,123 PM
+        r"\d{4}[-/.]\d\d?[-/.]\d\d?(?:[T ,]+\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?",
+        r"\d\d?[/.]\d\d?[/.]\d{4}",
+        r"\d{8}T\d{4,6}Z?",
+        r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AaPp][Mm]\b)?",
+        # 19 Nov 2026
+        rf"\d\d?[ -]{_MONTH}(?:[ -]\d{{4}})?",
+        # 0x7f3e9c10, 10.0.3.17:5432
+        r"0x[0-9a-fA-F]+",
+        r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?::\d+)?",
+        r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
+        # 0.12s, 2 minutes, 1h 3m 20s
+        rf"\d+(?:\.\d+)? ?{_UNIT}\b(?: ?\d+(?:\.\d+)? ?{_UNIT}\b)*",
+        # letters between digits or digits between letters, as in names that were made up: 9fKx2, 3f9ab17
+        r"(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*",
+        r"(?=[0-9a-f]{7})[0-9a-f]*\d[0-9a-f]*\b(?<!\d{7})(?<!\d{8})",
+        # epochs and serial numbers
+        r"(?<!\d\.)\d{9,}(?:\.\d+)?",
+    )
+)
+_WORDS: Final = re.compile(rf"(?<![A-Za-z0-9])(?=[A-Za-z]*+\d)(?:{_VOLATILE})")
+_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +"
+_DATES: Final = re.compile(
+    rf"(?<![A-Za-z])(?=[A-Z][a-z]{{2}})(?:(?:{_DAY})?{_MONTH}\.? +\d\d?\b(?:,? +\d{{4}})?|{_DAY}(?=\d))"
+)
+# request_id=48213, "elapsed": 12, port 8080
+_KEYED: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_-]*+)([\"']?(?: ?[:=#] ?| )[\"']?)(?=[A-Za-z.+/_-]*+\d)([\w.+/-]+)")
+_KEYS: Final = frozenset(
+    "id pid tid uid uuid guid port nonce token seq took elapsed uptime latency duration "
+    "timestamp ts time eta age expires request req session trace span correlation".split()
+)
+_BRACKETED: Final = re.compile(r"\[\d{3,}\]")
+_TEMPORARY: Final = re.compile(r"(/tmp|/var/folders|/temp)/[\w./-]+")
+_DIGIT: Final = re.compile(r"\d")
+_KEPT_MAX: Final = 400
+
+
+def masked(text: str) -> str:
+    """The text on one line with its volatile parts masked; of a long one the middle is kept without its digits.
+
+    >>> masked("job 7f3a9c1e: 3 of 10 done at 2026-11-19T20:36:28Z (took 1.4 s)")
+    'job ~: 3 of 10 done at ~ (took ~)'
+    """
+    if len(text) > 2 * _KEPT_MAX:
+        middle = text[_KEPT_MAX:-_KEPT_MAX].encode("utf-8", "surrogatepass").translate(None, b"0123456789")
+        ends = masked(text[:_KEPT_MAX]), masked(text[-_KEPT_MAX:])
+        return f"{ends[0]} {middle.decode('utf-8', 'surrogatepass')} {ends[1]}"
+    text = " ".join(text.split())
+    if "/t" in text or "/var" in text:
+        text = _TEMPORARY.sub(r"\1/~", text)
+    if _DIGIT.search(text) is None:
+        return text
+    text = _WORDS.sub("~", _DATES.sub("~", text))
+    if _DIGIT.search(text) is None:
+        return text
+    return _BRACKETED.sub("[~]", _KEYED.sub(_value_masked, text))
+
+
+def _value_masked(found: re.Match[str]) -> str:
+    key, between, _ = found.groups()
+    last = key.replace("-", "_").rsplit("_", 1)[-1]
+    return f"{key}{between}~" if last.lower() in _KEYS or last.endswith(("Id", "ID")) else found[0]
