@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*"
+_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?"
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
 _UNIT: Final = (
     r"(?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?)"
 )
-# Tried where a word begins that has a digit in it.
+# Tried where a word begins that has a digit in it, or after it.
 _VOLATILE: Final = "|".join(
     (
+        # Thu, Nov 19 2026; Thu, 19 Nov 2026
+        rf"(?:{_DAY} )?{_MONTH} \d\d?\b(?:,? \d{{4}}\b(?!:))?",
+        rf"(?:{_DAY} )?\d\d?[ -]{_MONTH}\b(?! \d\d?\b)(?:[ -]\d{{4}})?",
         # 2026-11-19T20:36:28.123+02:00, 2026/11/19 20:36, 20:36:28,123 PM
         r"\d{4}[-/.]\d\d?[-/.]\d\d?(?:[T ,]+\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?",
         r"\d\d?[/.]\d\d?[/.]\d{4}",
         r"\d{8}T\d{4,6}Z?",
         r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AaPp][Mm]\b)?",
-        # 19 Nov 2026
-        rf"\d\d?[ -]{_MONTH}(?:[ -]\d{{4}})?",
         # 0x7f3e9c10, 10.0.3.17:5432
         r"0x[0-9a-fA-F]+",
         r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?::\d+)?",
@@ -32,21 +34,19 @@ _VOLATILE: Final = "|".join(
         r"(?<!\d\.)\d{9,}(?:\.\d+)?",
     )
 )
-_WORDS: Final = re.compile(rf"(?<![A-Za-z0-9])(?=[A-Za-z]*+\d)(?:{_VOLATILE})")
-_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? +"
-_DATES: Final = re.compile(
-    rf"(?<![A-Za-z])(?=[A-Z][a-z]{{2}})(?:(?:{_DAY})?{_MONTH}\.? +\d\d?\b(?:,? +\d{{4}})?|{_DAY}(?=\d))"
-)
+_WORDS: Final = re.compile(rf"(?<![A-Za-z0-9])(?=(?:[A-Z][a-z]{{2}},? )?+[A-Za-z]*+,? ?\d)(?:{_VOLATILE})")
 # request_id=48213, "elapsed": 12, port 8080
 _KEYED: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_-]*+)([\"']?(?: ?[:=#] ?| )[\"']?)(?=[A-Za-z.+/_-]*+\d)([\w.+/-]+)")
 _KEYS: Final = frozenset(
     "id pid tid uid uuid guid port nonce token seq took elapsed uptime latency duration "
     "timestamp ts time eta age expires request req session trace span correlation".split()
 )
+_ENDINGS: Final = ("Id", "ID", "At", "Ms", "Seconds", "Time")  # requestId
+_UNITS: Final = frozenset("at on ns us ms s sec secs seconds".split())  # took_ms
 _BRACKETED: Final = re.compile(r"\[\d{3,}\]")
 _TEMPORARY: Final = re.compile(r"(/tmp|/var/folders|/temp)/[\w./-]+")
 _DIGIT: Final = re.compile(r"\d")
-_KEPT_MAX: Final = 400
+_KEPT_MAX: Final = 300
 
 
 def masked(text: str) -> str:
@@ -64,7 +64,7 @@ def masked(text: str) -> str:
         text = _TEMPORARY.sub(r"\1/~", text)
     if _DIGIT.search(text) is None:
         return text
-    text = _WORDS.sub("~", _DATES.sub("~", text))
+    text = _WORDS.sub("~", text)
     if _DIGIT.search(text) is None:
         return text
     return _BRACKETED.sub("[~]", _KEYED.sub(_value_masked, text))
@@ -72,5 +72,6 @@ def masked(text: str) -> str:
 
 def _value_masked(found: re.Match[str]) -> str:
     key, between, _ = found.groups()
-    last = key.replace("-", "_").rsplit("_", 1)[-1]
-    return f"{key}{between}~" if last.lower() in _KEYS or last.endswith(("Id", "ID")) else found[0]
+    head, _, last = key.replace("-", "_").rpartition("_")
+    volatile = last.lower() in _KEYS or last.endswith(_ENDINGS) or (head and last in _UNITS)
+    return f"{key}{between}~" if volatile else found[0]

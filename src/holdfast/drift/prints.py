@@ -21,6 +21,7 @@ _DEPTH_MAX: Final = 4
 _ECHOES_MAX: Final = 64
 _ERROR_MAX: Final = 200
 _IDLE: Final = re.compile(r"\W*|:\s+[^\n;&|><]*")
+_MAYBE_IDLE: Final = re.compile(r"^[^{\[]|\"[^\w\"]*\"[,}\s]|: ?\"[^\w\"]*:?\s")  # cheaper than to read the JSON
 _IDLE_MAX: Final = 200
 _SUCCESS: Final = re.compile(r"\bsuccess(?:ful|fully)?\b", re.IGNORECASE)
 _BEGINS_AS_ERROR: Final = re.compile(r"[\W\d]*(?:\w*error\b|traceback\b|fatal\b|exit code [1-9])", re.IGNORECASE)
@@ -62,7 +63,7 @@ def mistake_print(event: Event) -> str:
 
 def does_nothing(event: Event) -> bool:
     """Whether there is nothing in the arguments that could be carried out: no word, or a shell's null command."""
-    if isinstance(event.arguments, str) and len(event.arguments) > _IDLE_MAX:
+    if isinstance(event.arguments, str) and (len(event.arguments) > _IDLE_MAX or not _MAYBE_IDLE.search(event.arguments)):
         return False
     texts = list(islice(_strings(event.arguments), 8))
     if not texts or len(texts[0]) > _IDLE_MAX:
