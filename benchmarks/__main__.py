@@ -25,6 +25,7 @@ BENCHMARKS = {
     "calls": "calling",
     "recover": "recovering",
     "agents": "orchestrating",
+    "drift": "drift",
 }
 
 
@@ -34,7 +35,7 @@ def main() -> None:
     if kind in ("tmpfs", "ramfs"):
         say(f"NOTE: {options.directory} is in memory ({kind}): nothing here says how long a disk takes.")
     results, load = [], os.getloadavg()[0]
-    for name in arguments.names or BENCHMARKS:
+    for name in options.names or BENCHMARKS:
         say(f"{name} …")
         for result in import_module(f"benchmarks.{BENCHMARKS[name]}").measure(options):
             results.append(result)
@@ -53,15 +54,27 @@ def _asked_for() -> tuple[Options, argparse.Namespace]:
         prog="python -m benchmarks",
         description="Measure Holdfast beside other ways of doing the same. Times mean little; their ratios mean more.",
     )
-    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; after drift, FILES of runs")
     parser.add_argument("--quick", action="store_true", help="a minute, with less to go by")
     parser.add_argument("--conversations", type=Path, help='conversations to keep, a line each: {"messages": […]}')
     parser.add_argument("--dir", type=Path, default=Path("build/bench"), help="where to work: on the disk to measure")
     parser.add_argument("--json", type=Path, help="also write what was found here")
     parser.add_argument("--write", type=Path, help="also write a page here, in Markdown")
     arguments = parser.parse_args()
+    names = tuple(name for name in arguments.names if name in BENCHMARKS)
+    files = tuple(Path(name) for name in arguments.names if name not in BENCHMARKS)
+    missing = [str(path) for path in files if "drift" not in names or not path.is_file()]
+    if missing:
+        parser.error(f"there is no benchmark, and no file of runs for drift: {', '.join(missing)}")
     arguments.dir.mkdir(parents=True, exist_ok=True)
-    return Options(directory=arguments.dir, quick=arguments.quick, conversations=arguments.conversations), arguments
+    options = Options(
+        directory=arguments.dir,
+        names=names,
+        files=files,
+        quick=arguments.quick,
+        conversations=arguments.conversations,
+    )
+    return options, arguments
 
 
 if __name__ == "__main__":

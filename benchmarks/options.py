@@ -16,6 +16,8 @@ class Options:
     """The options of the command line that benchmarks see."""
 
     directory: Path
+    names: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()  # recorded runs, for drift
     quick: bool = False
     conversations: Path | None = None
 

@@ -6,20 +6,16 @@ import re
 from typing import Final
 
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?"
-_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
-_UNIT: Final = (
-    r"(?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?)"
-)
-# Tried where a word begins that has a digit in it, or after it.
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH: Final = rf"(?:{'|'.join(_MONTHS)})[a-z]*\.?"
+_UNIT: Final = r"(?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)"
+# Tried where a word begins that has a digit in it.
 _VOLATILE: Final = "|".join(
     (
-        # Thu, Nov 19 2026; Thu, 19 Nov 2026
-        rf"(?:{_DAY} )?{_MONTH} \d\d?\b(?:,? \d{{4}}\b(?!:))?",
-        rf"(?:{_DAY} )?\d\d?[ -]{_MONTH}\b(?! \d\d?\b)(?:[ -]\d{{4}})?",
         # 2026-11-19T20:36:28.123+02:00, 2026/11/19 20:36, 20:36:28,123 PM
         r"\d{4}[-/.]\d\d?[-/.]\d\d?(?:[T ,]+\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?",
         r"\d\d?[/.]\d\d?[/.]\d{4}",
-        r"\d{8}T\d{4,6}Z?",
+        r"\d{8}[T_-]\d{4,6}Z?",
         r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?(?: ?[AaPp][Mm]\b)?",
         # 0x7f3e9c10, 10.0.3.17:5432
         r"0x[0-9a-fA-F]+",
@@ -30,13 +26,20 @@ _VOLATILE: Final = "|".join(
         # letters between digits or digits between letters, as in names that were made up: 9fKx2, 3f9ab17
         r"(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*",
         r"(?=[0-9a-f]{7})[0-9a-f]*\d[0-9a-f]*\b(?<!\d{7})(?<!\d{8})",
-        # epochs and serial numbers
-        r"(?<!\d\.)\d{9,}(?:\.\d+)?",
+        # epochs and serial numbers, but no count of bytes that grows
+        r"(?<!\d\.)\d{9,}+(?:\.\d+)?(?! ?(?:/|of\b|bytes\b|B\b))",
     )
 )
-_WORDS: Final = re.compile(rf"(?<![A-Za-z0-9])(?=(?:[A-Z][a-z]{{2}},? )?+[A-Za-z]*+,? ?\d)(?:{_VOLATILE})")
+_WORDS: Final = re.compile(rf"(?<![A-Za-z0-9])(?=[A-Za-z]*+\d)(?:{_VOLATILE})")
+# Thu, Nov 19 2026; Thu, 19 Nov 2026. Looked for only where a month is named, because few texts name one.
+_DATES: Final = re.compile(
+    rf"(?<![A-Za-z0-9])(?:{_DAY} )?(?:{_MONTH} \d\d?\b(?:,? \d{{4}}\b(?!:))?"
+    rf"|\d\d?[ -]{_MONTH}\b(?! \d\d?\b)(?:[ -]\d{{4}})?)"
+)
 # request_id=48213, "elapsed": 12, port 8080
-_KEYED: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_-]*+)([\"']?(?: ?[:=#] ?| )[\"']?)(?=[A-Za-z.+/_-]*+\d)([\w.+/-]+)")
+_KEYED: Final = re.compile(
+    r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_-]*+)([\"']?(?: ?[:=#] ?| )[\"']?)(?=[A-Za-z.+/_-]*+\d)([\w.+/-]+)"
+)
 _KEYS: Final = frozenset(
     "id pid tid uid uuid guid port nonce token seq took elapsed uptime latency duration "
     "timestamp ts time eta age expires request req session trace span correlation".split()
@@ -64,6 +67,8 @@ def masked(text: str) -> str:
         text = _TEMPORARY.sub(r"\1/~", text)
     if _DIGIT.search(text) is None:
         return text
+    if any(month in text for month in _MONTHS):
+        text = _DATES.sub("~", text)
     text = _WORDS.sub("~", text)
     if _DIGIT.search(text) is None:
         return text

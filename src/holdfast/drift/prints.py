@@ -14,7 +14,8 @@ from holdfast.drift.protocol import Event
 from holdfast.errors import HoldfastError
 from holdfast.history.jsonform import to_json
 
-_PLACE: Final = re.compile(r"\b(lines?|columns?|col|row|char|position|offset) \d+")
+_PLACE: Final = re.compile(r"\b(lines?|columns?|col|row|char|position|offset)[ :]+\d+", re.IGNORECASE)
+_LONG_NUMBER: Final = re.compile(r"\d{4,}")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+")
 _ECHO_MIN: Final = 3
 _DEPTH_MAX: Final = 4
@@ -57,13 +58,15 @@ def mistake_print(event: Event) -> str:
         text = text.replace(echo, "~")
     if _WORD.search(text) is None or (_SUCCESS.search(text) and not _FAILURE.search(text)):
         return ""
-    text = _PLACE.sub(r"\1 ~", masked(text))
+    text = _LONG_NUMBER.sub("~", _PLACE.sub(r"\1 ~", masked(text)))
     return _hashed(f"{event.action}\0{text}")
 
 
 def does_nothing(event: Event) -> bool:
     """Whether there is nothing in the arguments that could be carried out: no word, or a shell's null command."""
-    if isinstance(event.arguments, str) and (len(event.arguments) > _IDLE_MAX or not _MAYBE_IDLE.search(event.arguments)):
+    if isinstance(event.arguments, str) and (
+        len(event.arguments) > _IDLE_MAX or not _MAYBE_IDLE.search(event.arguments)
+    ):
         return False
     texts = list(islice(_strings(event.arguments), 8))
     if not texts or len(texts[0]) > _IDLE_MAX:

@@ -30,7 +30,9 @@ class Retracing(Signal):
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
         again = self._again(moment)
         calls = len({step.call for step in again})
-        reason = f"{calls} different calls were made again within {self.events} events, and their outcomes were the same"
+        reason = (
+            f"{calls} different calls were made again within {self.events} events, and their outcomes were the same"
+        )
         actions = sorted({step.action for step in again})
         return reason, {"actions": actions, "calls": calls, "events": [step.number for step in again]}
 

@@ -20,7 +20,9 @@ class Stall(Signal):
         return self._count / self.events
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
-        reason = f"{self._count} events in a row brought nothing new: every call and every outcome had been there before"
+        reason = (
+            f"{self._count} events in a row brought nothing new: every call and every outcome had been there before"
+        )
         return reason, {"count": self._count, "events": [moment.number - self._count + 1, moment.number]}
 
     def state(self) -> Any:
