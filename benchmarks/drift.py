@@ -83,9 +83,10 @@ def in_runs(
         name="drift-runs",
         title="Drift in recorded runs",
         how=(
-            f"A run drifts when {_DRIFTS_FROM} of its events or more are labelled {_LABEL}, and does not when none is, or "
-            "when it has no labels and succeeded. It is found, or accused, with the first alarm. In brackets the 95 % "
-            "interval of F1 over runs drawn anew 2,000 times. Early: how many events the alarm was before the third label."
+            f"A run drifts when {_DRIFTS_FROM} of its events or more are labelled {_LABEL}, and does not when none is, "
+            "or when it has no labels and succeeded. It is found, or accused, with the first alarm. In brackets the "
+            "95 % interval of F1 over runs drawn anew 2,000 times. Early: how many events the alarm was before the "
+            "third label."
         ),
         columns=("detector", "found", "accused", "of them succeeded", "precision", "recall", "F1", "early, median"),
     )
@@ -143,7 +144,7 @@ def in_runs(
     return result
 
 
-def injected(  # noqa: PLR0913, PLR0917 - one table
+def injected(
     title: str,
     hosts: Sequence[Sequence[Event]],
     forms: Sequence[Form],
@@ -188,9 +189,9 @@ def waiting(hosts: Sequence[Sequence[Event]], count: int, chance: random.Random)
         name="drift-waiting",
         title="An agent that waits by nature",
         how=(
-            f"{count} agents ask 5 to 9 times for one thing, sleeping in between, until there is news; six times, with other "
-            "work in between. Then the thing never comes. Accused: alarms in the last three of the six waits, which were "
-            "healthy. Found: an alarm in the endless one, within 40 questions."
+            f"{count} agents ask 5 to 9 times for one thing, sleeping in between, until there is news; six times, with "
+            "other work in between. Then the thing never comes. Accused: alarms in the last three of the six waits, "
+            "which were healthy. Found: an alarm in the endless one, within 40 questions."
         ),
         columns=("detector", "accused", "found", "questions until found, median"),
     )
@@ -268,7 +269,10 @@ def cost(files: dict[str, list[RecordedRun]]) -> Result:
     result = Result(
         name="drift-cost",
         title="What it costs",
-        how="All events of the files, one detector per run; CPU time, the best of five passes. The state is JSON, at the end of a run.",
+        how=(
+            "All events of the files, one detector per run; CPU time, the best of five passes. The state is JSON, at the "
+            "end of a run."
+        ),
         columns=("detector", "events", "µs per event", "state, median bytes", "largest"),
     )
     runs = [run.events for all_runs in files.values() for run in all_runs]
@@ -344,4 +348,4 @@ def interval(told: Sequence[tuple[bool, bool]], chance: random.Random) -> tuple[
 
 
 def shown(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}"
+    return "" if math.isnan(value) else f"{value:.2f}"

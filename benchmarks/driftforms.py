@@ -60,8 +60,7 @@ CLUSTER = Form(
         "Plan: <const> to add, 0 to change, 0 to destroy.",
     ),
     volatile=(
-        "NAME                    READY  STATUS            RESTARTS  AGE\n"
-        "<thing>-<hex>-<id>  0/1    CrashLoopBackOff  <const>  <number>s",
+        "NAME  READY  STATUS  RESTARTS  AGE\n<thing>-<hex>-<id>  0/1  CrashLoopBackOff  <const>  <number>s",
         "Replicas: 1 desired | 1 updated | 0 available\nLast Update: <time>\nPod IP: 10.42.<const>.17",
         "LAST DEPLOYED: <date> 2026\nSTATUS: pending-upgrade\nREVISION: <const>",
         "<time> panic: missing variable <thing>\ngoroutine 1 [running]: main.go +0x<short>\nexit status 2",
@@ -70,7 +69,7 @@ CLUSTER = Form(
     mistake=(
         "kubectl",
         "apply -f manifests/<other>-<n>.yaml",
-        'Error from server (Forbidden): error when creating "manifests/<other>-<n>.yaml": pods is forbidden, uid <uuid>',
+        'Error from server (Forbidden): creating "manifests/<other>-<n>.yaml": pods is forbidden, uid <uuid>',
     ),
     poll=(
         "kubectl",

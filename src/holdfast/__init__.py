@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.agents.standard.message import Message
     from holdfast.agents.standard.result import AgentResult
     from holdfast.agents.standard.status import AgentStatus
+    from holdfast.drift.detector import DriftDetector
+    from holdfast.drift.protocol import Drift, DriftEvent
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.durable.redaction import Redactor
@@ -77,6 +79,8 @@ _HOMES = {
     "agents.standard.message": ("Message",),
     "agents.standard.result": ("AgentResult",),
     "agents.standard.status": ("AgentStatus",),
+    "drift.detector": ("DriftDetector",),
+    "drift.protocol": ("Drift", "DriftEvent"),
     "durable.manager": ("CheckpointManager",),
     "durable.operation": ("Operation",),
     "durable.redaction": ("Redactor",),
@@ -146,6 +150,9 @@ __all__ = [
     "Damage",
     "DidNotHappen",
     "DiskFull",
+    "Drift",
+    "DriftDetector",
+    "DriftEvent",
     "DuplicateId",
     "FileCheckpointStorage",
     "Happened",

@@ -34,6 +34,7 @@ _HOMES = {
     "key": "key",
     "backup": "backup",
     "restore-backup": "backup",
+    "drift": "drift",
     "demo": "demo",
 }
 """Which module has which command; a module is imported when its command is asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import exp, log
+from math import exp
 from typing import Any, Final, Self
 
 from holdfast.errors import InvalidArgument
@@ -36,15 +36,14 @@ class Combination:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        hint = "`holdfast drift train` writes one."
+        if not isinstance(plain, Mapping) or plain.get("form") != _FORM:
+            raise InvalidArgument("This is no combination of signals", hint=hint)
         try:
-            if plain["form"] != _FORM:
-                raise ValueError(plain["form"])
             weights = {str(kind): float(weight) for kind, weight in plain["weights"].items()}
             return cls(weights=weights, bias=float(plain["bias"]), threshold=float(plain["threshold"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidArgument(
-                f"This is no combination of signals: {error!r}", hint="`holdfast drift train` writes one."
-            ) from error
+            raise InvalidArgument(f"This combination of signals is incomplete: {error!r}", hint=hint) from error
 
 
 def train(
@@ -64,7 +63,7 @@ def train(
     count = {answer: sum(drifted is answer for _, drifted in rows) for answer in (True, False)}
     if not all(count.values()):
         raise InvalidArgument("To learn what drift is takes runs with it and runs without it")
-    weights, bias = [0.0] * len(kinds), log(1.0)
+    weights, bias = [0.0] * len(kinds), 0.0
     for _ in range(rounds):
         slopes, slope = [0.0] * len(kinds), 0.0
         for values, drifted in rows:

@@ -1,4 +1,4 @@
-"""Cycles: calls that come round with the same outcomes, whatever the length of the circle and whatever is in between."""
+"""Cycles: calls that come round with the same outcomes, however long the circle and whatever is in between."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Cycles(Signal):
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
         again = self._again(moment)
-        counts = Counter((step.action, step.call) for step in again)
-        told = ", ".join(f"{action} {count + 1} times" for (action, _), count in counts.most_common(3))
-        more = "" if len(counts) <= 3 else f" and {len(counts) - 3} more"
-        reason = f"The agent goes round in circles: {told}{more}, with the same outcomes"
-        actions = [action for (action, _), _ in counts.most_common()]
-        return reason, {"actions": actions, "count": len(again), "events": [step.number for step in again]}
+        counts = Counter(step.call for step in again)
+        most = max(counts.values()) + 1
+        actions = sorted({step.action for step in again})
+        if len(counts) == 1:
+            reason = f"{actions[0]} came round {most} times with the same outcome"
+        else:
+            reason = f"{len(counts)} calls come round with the same outcomes, up to {most} times: {', '.join(actions)}"
+        return reason, {"actions": actions, "calls": len(counts), "events": [step.number for step in again]}
 
     def _again(self, moment: Moment) -> list[Step]:
         return [step for step in moment.again if step.number > moment.number - self.events]

@@ -43,8 +43,8 @@ class DriftDetector:
     """Observes one agent. Each kind of drift has a signal; a keyword replaces it, adds one, or turns it off with None.
 
     `window` is how many events are remembered; a signal sees no further back. A drift is news once, and again when it
-    lasts for `again_after_events`; in between it is `ongoing`. With `normal`, the agent's own way of repeating is learned
-    and excused. With a `combination` that was trained, its weights decide instead of each signal by itself.
+    lasts for `again_after_events`; in between it is `ongoing`. With `normal`, the agent's own way of repeating is
+    learned and excused. With a `combination` that was trained, its weights decide instead of each signal by itself.
 
     >>> detector = DriftDetector(repetition=Repetition(times=3), latency=None)
     >>> drifts = [detector.observe(Event(action="read", arguments={"path": "a.txt"})) for _ in range(3)]

@@ -27,7 +27,7 @@ class ErrorRate(Signal):
         failed = moment.event.error is not None
         self._events += 1
         self._mean += (failed - self._mean) / self._events
-        # As much above the lowest sum so far as the test asks for; held at twice the threshold, so that it can fall again.
+        # How far the test's sum is above its lowest so far; held at twice the threshold, so that it can fall again.
         self._sum = min(max(0.0, self._sum + failed - self._mean - self.tolerance), 2 * self.excess)
         if not self._sum:
             self._failed = []

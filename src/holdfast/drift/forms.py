@@ -62,7 +62,7 @@ EDITOR: Final = Form(
     volatile=(
         "[<clock>] 1\timport os\n2\timport sys\n3\tdef <thing>():\n4\t    return <const>",
         "/repo/<word>/main.py:3:def <thing>():\n1 match in <ms> ms",
-        "FAILED tests/test_<word>.py::test_<thing> - assert <const> == <<word> object at 0x<hex>>\n1 failed in <seconds>s",
+        "FAILED tests/test_<word>.py::test_<thing> - assert <const> == <A at 0x<hex>>\n1 failed in <seconds>s",
         "main.py  <date>\n__init__.py  <date>",
         "main.py:4:5: E501 line too long\nrun <uuid> finished",
     ),

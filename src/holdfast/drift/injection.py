@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar
@@ -53,7 +54,7 @@ def inject(run: Sequence[Event], kind: str, form: Form, chance: Chance) -> Injec
     """Puts a loop or its look-alike somewhere into a run, which goes on afterwards."""
     if kind == "interleaved":
         return _interleaved(run, form, chance)
-    body, length = (LOOPS | HEALTHY)[kind](form, chance)
+    body, length = (LOOPS[kind] if kind in LOOPS else HEALTHY[kind])(form, chance)
     place = chance.randrange(0, len(run) + 1)
     events = [*run[:place], *body, *run[place:]]
     return Injected(
@@ -145,7 +146,7 @@ LOOPS: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
     "cycle_of_3": _loop(3, volatile=False),
     "cycle_of_5": _loop(5, volatile=True),
     "near_errors": _near_errors,
-    "interleaved": lambda form, chance: ([], 1),
+    "interleaved": lambda _form, _chance: ([], 1),
 }
 """Drift, by its kind."""
 
@@ -170,7 +171,7 @@ def _calls(form: Form, chance: Chance, count: int) -> list[Callable[[bool], Even
     return made
 
 
-def _caller(  # noqa: PLR0913, PLR0917 - a closure over them
+def _caller(
     action: str, arguments: str, steady: str, changing: str, things: Mapping[str, str], chance: Chance
 ) -> Callable[[bool], Event]:
     def make(volatile: bool) -> Event:  # noqa: FBT001 - of its only caller
@@ -187,11 +188,12 @@ def _item(form: Form, slots: Mapping[str, str]) -> Event:
 
 # --- what fills the slots
 
-_WORDS: Final = (
+_WORDS: Final = re.findall(
+    r"\w+",
     "alpha billing cache delta engine filter gateway harbor index journal kernel ledger metric node orbit parser queue "
-    "router schema tokenizer upload vector worker yield zone"
-).split()
-_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+    "router schema tokenizer upload vector worker yield zone",
+)
+_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _HEX: Final = "0123456789abcdef"
 _BASE36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 

@@ -41,11 +41,14 @@ _KEYED: Final = re.compile(
     r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_-]*+)([\"']?(?: ?[:=#] ?| )[\"']?)(?=[A-Za-z.+/_-]*+\d)([\w.+/-]+)"
 )
 _KEYS: Final = frozenset(
-    "id pid tid uid uuid guid port nonce token seq took elapsed uptime latency duration "
-    "timestamp ts time eta age expires request req session trace span correlation".split()
+    re.findall(
+        r"\w+",
+        "id pid tid uid uuid guid port nonce token seq took elapsed uptime latency duration timestamp ts time eta age "
+        "expires request req session trace span correlation",
+    )
 )
 _ENDINGS: Final = ("Id", "ID", "At", "Ms", "Seconds", "Time")  # requestId
-_UNITS: Final = frozenset("at on ns us ms s sec secs seconds".split())  # took_ms
+_UNITS: Final = frozenset(["at", "on", "ns", "us", "ms", "s", "sec", "secs", "seconds"])  # took_ms
 _BRACKETED: Final = re.compile(r"\[\d{3,}\]")
 _TEMPORARY: Final = re.compile(r"(/tmp|/var/folders|/temp)/[\w./-]+")
 _DIGIT: Final = re.compile(r"\d")

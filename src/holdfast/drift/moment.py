@@ -64,6 +64,9 @@ class Memory:
         new = self._learn(call, mistake or outcome, failed=bool(mistake))
         if self.normal is not None and self.normal.excuses(action, call, outcome, self.number):
             same, new = [], True
+        if self.normal is not None and self.normal.ended:
+            ended = self.normal.ended
+            self._recent = [step._replace(again=0.0) if step.call in ended else step for step in self._recent]
         step = Step(self.number, action, call, outcome, mistake, prints.does_nothing(event), self._again(same))
         self._recent = [*self._recent[1 - self.window :], step]
         return Moment(event, step, self._recent, same, [step for step in self._recent if step.again], new)

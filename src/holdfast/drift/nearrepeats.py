@@ -20,7 +20,8 @@ class NearRepeats(Signal):
         self.events = events
 
     def observe(self, moment: Moment) -> float:
-        return len({step.call for step in self._mistakes(moment)}) / self.calls if moment.step.mistake else 0.0
+        calls = len({step.call for step in self._mistakes(moment)}) if moment.step.mistake else 0
+        return calls / self.calls if calls > 1 else 0.0
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
         made = self._mistakes(moment)

@@ -15,9 +15,10 @@ class Normal:
     """Learns how often an agent makes a call in vain before its outcome changes, as whoever waits for something does.
 
     A spell is one call with one outcome, made again and again. It ended well when the same call brought another
-    outcome: the agent waited, and it came. After `spells` such ends of an action, further spells of it are excused up to
-    `factor` times their usual length; beyond that they count as ever. What was repeated along with it, such as a sleep
-    in between, is learned with it. A loop never ends by itself, so nothing is learned from one.
+    outcome: the agent waited, and it came. Then the spell counts no more. After `spells` such ends of an action,
+    further spells of it are excused up to `factor` times their usual length; beyond that they count as ever. What was
+    repeated along with it, such as a sleep in between, is learned with it. A loop never ends by itself, so nothing is
+    learned from one.
     """
 
     def __init__(self, spells: int = 3, factor: float = 2.0) -> None:
@@ -25,16 +26,18 @@ class Normal:
         self.factor = factor
         self._open: dict[str, list[Any]] = {}  # call: action, outcome, count, first and last number
         self._lengths: dict[str, list[int]] = {}  # action: lengths of the last spells that ended well
+        self.ended: frozenset[str] = frozenset()  # the calls whose spells ended well with the last event
 
     def excuses(self, action: str, call: str, outcome: str, number: int) -> bool:
         """Takes one more event into account; whether it is a repeat that is normal for this agent."""
+        self.ended = frozenset()
         spell = self._open.pop(call, None)
         if spell is None or number - spell[4] > _GAP_MAX:
             spell = [action, outcome, 1, number, number]
         elif spell[1] == outcome:
             spell = [action, outcome, spell[2] + 1, spell[3], number]
         else:
-            self._learn(spell)
+            self._learn(call, spell)
             spell = [action, outcome, 1, number, number]
         self._open[call] = spell
         self._open = {
@@ -53,11 +56,16 @@ class Normal:
         self._open = {call: list(spell) for call, spell in state.get("open", {}).items()}
         self._lengths = {action: list(lengths) for action, lengths in state.get("lengths", {}).items()}
 
-    def _learn(self, ended: list[Any]) -> None:
+    def _learn(self, call: str, ended: list[Any]) -> None:
         if ended[2] < 2:
             return
-        along = [spell for spell in self._open.values() if spell[2] * 2 >= ended[2] and spell[4] >= ended[4] - _GAP_MAX]
-        for action, length in {spell[0]: spell[2] for spell in [*along, ended] if spell[2] > 1}.items():
+        along = {
+            other: spell
+            for other, spell in self._open.items()
+            if spell[2] > 1 and spell[2] * 2 >= ended[2] and spell[4] >= ended[4] - _GAP_MAX
+        }
+        self.ended = frozenset([*along, call])
+        for action, length in {spell[0]: spell[2] for spell in [*along.values(), ended]}.items():
             lengths = self._lengths.pop(action, [])
             self._lengths[action] = [*lengths, length][-_LENGTHS_MAX:]
         while len(self._lengths) > _ACTIONS_MAX:

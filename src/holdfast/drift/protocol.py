@@ -20,6 +20,10 @@ class Event:
     at: float | None = None  # seconds of any clock that goes forward, when it was over
 
 
+DriftEvent = Event
+"""Its name in `holdfast`, where there are events of other kinds."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drift:
     """Why an agent is thought to drift."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from holdfast.drift.prints import text_of
 from holdfast.drift.protocol import Event
 from holdfast.errors import InvalidImport
 
@@ -64,12 +65,12 @@ def runs_in(lines: Iterable[str | bytes]) -> list[RecordedRun]:
 
 def event_in(plain: Mapping[str, Any]) -> Event:
     """The event that an object tells of. What it failed with is `error` if that is a text, else the outcome."""
-    given = {
-        name: next((plain[key] for key in keys if plain.get(key) is not None), None) for name, keys in _FIELDS.items()
-    }
+    given: dict[str, Any] = {}
+    for name, keys in _FIELDS.items():
+        given[name] = next((plain[key] for key in keys if plain.get(key) is not None), None)
     outcome, error = given["outcome"], plain.get("error") or None
     if error is True:
-        outcome, error = None, outcome if isinstance(outcome, str) else json.dumps(outcome)
+        outcome, error = None, text_of(outcome)
     return Event(
         action=str(plain["action"]),
         arguments=_arguments(given["arguments"], plain.get("args_sha")),
@@ -81,7 +82,7 @@ def event_in(plain: Mapping[str, Any]) -> Event:
     )
 
 
-def _arguments(arguments: Any, sha: str | None) -> Any:
+def _arguments(arguments: Any, sha: Any) -> Any:
     """What the arguments were, or, where their text was cut, what is left of it with the hash of the whole."""
     if not isinstance(arguments, str) or not sha:
         return arguments

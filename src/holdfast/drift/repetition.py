@@ -9,13 +9,14 @@ from holdfast.drift.signal import Signal
 
 
 class Repetition(Signal):
-    """`times` in a row the same action with the same arguments and an outcome in which nothing changed but times and ids."""
+    """`times` in a row one action with the same arguments, and an outcome in which only times, ids and such changed."""
 
     def __init__(self, times: int = 4) -> None:
         self.times = times
 
     def observe(self, moment: Moment) -> float:
-        return len(_run(moment)) / self.times
+        run = len(_run(moment))
+        return run / self.times if run > 1 else 0.0
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
         run = _run(moment)
