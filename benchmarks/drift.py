@@ -270,8 +270,8 @@ def cost(files: dict[str, list[RecordedRun]]) -> Result:
         name="drift-cost",
         title="What it costs",
         how=(
-            "All events of the files, one detector per run; CPU time, the best of five passes. The state is JSON, at the "
-            "end of a run."
+            "All events of the files, one detector per run; CPU time, the best of five passes. The state is JSON, at "
+            "the end of a run."
         ),
         columns=("detector", "events", "µs per event", "state, median bytes", "largest"),
     )

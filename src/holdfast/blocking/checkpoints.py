@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from holdfast.blocking.manager import Manager
 from holdfast.blocking.shelf import FileShelf, Reference, Shelf, StoreShelf
 from holdfast.blocking.state import SECTIONS, Agent, AgentState, Section, Sections, copied, is_idle, progress_of
-from holdfast.drift.counting import CountingDetector
+from holdfast.drift.detector import DriftDetector
 from holdfast.drift.protocol import Detector, Drift, Event
 from holdfast.errors import Corrupt, InvalidArgument, WrongAgent
 from holdfast.history.checkpoint import Checkpoint, Kind
@@ -68,7 +68,7 @@ class CheckpointManager:
         self.agent_id = agent_id
         self.user_id = user_id
         self.state = AgentState() if state is None else state
-        self.detector: Detector = CountingDetector() if detector is None else detector
+        self.detector: Detector = DriftDetector() if detector is None else detector
         self.drift: Drift | None = None
         self.manager = Manager(storage, retention=policy, now=now)
         self._shelf: Shelf = (

@@ -35,7 +35,7 @@ class Combination:
         return {"form": _FORM, "weights": dict(self.weights), "bias": self.bias, "threshold": self.threshold}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+    def from_dict(cls, plain: Any) -> Self:
         hint = "`holdfast drift train` writes one."
         if not isinstance(plain, Mapping) or plain.get("form") != _FORM:
             raise InvalidArgument("This is no combination of signals", hint=hint)

@@ -9,7 +9,7 @@ from holdfast.drift.combination import Combination
 from holdfast.drift.cycles import Cycles
 from holdfast.drift.errorrate import ErrorRate
 from holdfast.drift.latency import Latency
-from holdfast.drift.moment import Memory, Moment
+from holdfast.drift.moment import Memory
 from holdfast.drift.nearrepeats import NearRepeats
 from holdfast.drift.noops import NoOps
 from holdfast.drift.normal import Normal
@@ -24,10 +24,10 @@ from holdfast.errors import InvalidArgument
 
 SIGNALS: Final[dict[str, Callable[[], Signal]]] = {
     "repetition": Repetition,
-    "cycles": Cycles,
-    "retracing": Retracing,
     "near_repeats": NearRepeats,
     "no_ops": NoOps,
+    "cycles": Cycles,
+    "retracing": Retracing,
     "stall": Stall,
     "progress": Progress,
     "error_rate": ErrorRate,
@@ -36,14 +36,15 @@ SIGNALS: Final[dict[str, Callable[[], Signal]]] = {
     "cycle_count": CycleCount,
     "session_age": SessionAge,
 }
-"""What a detector looks for unless it is told otherwise, by the kind of drift."""
+"""What a detector looks for unless it is told otherwise, by the kind of drift; what says most comes first."""
 
 
 class DriftDetector:
     """Observes one agent. Each kind of drift has a signal; a keyword replaces it, adds one, or turns it off with None.
 
-    `window` is how many events are remembered; a signal sees no further back. A drift is news once, and again when it
-    lasts for `again_after_events`; in between it is `ongoing`. With `normal`, the agent's own way of repeating is
+    `window` is how many events are remembered; a signal sees no further back. Of several kinds the one is told that
+    comes first in `SIGNALS`; your own come last. A drift is news once, and again when it lasts for `again_after_events`
+    or a kind that comes earlier joins it; otherwise it is `ongoing`. With `normal`, the agent's own way of repeating is
     learned and excused. With a `combination` that was trained, its weights decide instead of each signal by itself.
 
     >>> detector = DriftDetector(repetition=Repetition(times=3), latency=None)
@@ -69,11 +70,12 @@ class DriftDetector:
             )
         self.again_after_events = again_after_events
         self.combination = combination
-        self.signals = {kind: make() for kind, make in SIGNALS.items() if kind not in signals}
-        self.signals |= {kind: signal for kind, signal in signals.items() if signal is not None}
+        made = {kind: signals[kind] if kind in signals else make() for kind, make in SIGNALS.items()}
+        self.signals = {kind: signal for kind, signal in {**made, **signals}.items() if signal is not None}
         self.levels: dict[str, float] = {}
         self._memory = Memory(window, normal)
-        self._told = 0  # the number of the event with which drift was news
+        self._order = list(self.signals)
+        self._told: list[Any] = [0, ""]  # the event with which drift was news, and the kind of it
 
     def observe(self, event: Event) -> Drift | None:
         moment = self._memory.moment(event)
@@ -81,32 +83,35 @@ class DriftDetector:
         found = self._found()
         if found is None:
             return None
-        ongoing = self._told > 0 and moment.number - self._told < self.again_after_events
-        if not ongoing:
-            self._told = moment.number
-        return self._drift(*found, moment, ongoing=ongoing)
+        kind, score = found
+        reason, evidence = self.signals[kind].explain(moment)
+        news = self._is_news(kind, moment.number)
+        if news:
+            self._told = [moment.number, kind]
+        return Drift(kind=kind, score=score, reason=reason, evidence=evidence, ongoing=not news)
 
     def state(self) -> dict[str, Any]:
         signals = {kind: state for kind, signal in self.signals.items() if (state := signal.state()) is not None}
-        return {"memory": self._memory.state(), "signals": signals, "told": self._told}
+        return {"memory": self._memory.state(), "signals": signals, "told": list(self._told)}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._memory.restore(state.get("memory", {}))
         for kind, signal in self.signals.items():
             signal.restore(state.get("signals", {}).get(kind))
-        self._told = state.get("told", 0)
+        self._told = list(state.get("told", (0, "")))
         self.levels = {}
 
     def _found(self) -> tuple[str, float] | None:
-        """The strongest drift that there is, with its score."""
+        """The drift that there is, with its score."""
         levels = self.levels
         if self.combination is not None:
             kind, score = self.combination.judge(levels)
             levels = {name: level for name, level in levels.items() if name not in self.combination.weights}
             levels[kind] = score
-        kind = max(levels, key=levels.__getitem__, default="")
-        return (kind, levels[kind]) if kind and levels[kind] >= 1.0 else None
+        return next(((kind, levels[kind]) for kind in self._order if levels.get(kind, 0.0) >= 1.0), None)
 
-    def _drift(self, kind: str, score: float, moment: Moment, *, ongoing: bool) -> Drift:
-        reason, evidence = self.signals[kind].explain(moment)
-        return Drift(kind=kind, score=score, reason=reason, evidence=evidence, ongoing=ongoing)
+    def _is_news(self, kind: str, number: int) -> bool:
+        told, before = self._told
+        if not told or number - told >= self.again_after_events or before not in self._order:
+            return True
+        return self._order.index(kind) < self._order.index(before)

@@ -14,7 +14,7 @@ class ErrorRate(Signal):
     Nothing is told before `events_min` events. An agent that fails at the same rate all the time does not rise.
     """
 
-    def __init__(self, excess: float = 6.0, tolerance: float = 0.05, events_min: int = 10) -> None:
+    def __init__(self, excess: float = 8.0, tolerance: float = 0.05, events_min: int = 10) -> None:
         self.excess = excess
         self.tolerance = tolerance
         self.events_min = events_min
@@ -24,7 +24,7 @@ class ErrorRate(Signal):
         self._failed: list[int] = []  # since the rise began, at most as many as are told
 
     def observe(self, moment: Moment) -> float:
-        failed = moment.event.error is not None
+        failed = bool(moment.step.mistake)
         self._events += 1
         self._mean += (failed - self._mean) / self._events
         # How far the test's sum is above its lowest so far; held at twice the threshold, so that it can fall again.

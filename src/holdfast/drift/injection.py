@@ -105,6 +105,7 @@ def _near_errors(form: Form, chance: Chance) -> Body:
 
 
 def _progressing_poll(form: Form, chance: Chance) -> Body:
+    """The same question, and an answer that gets on."""
     action, arguments, outcome = form.poll
     things = {**_things(chance), "total": str(chance.randrange(20, 200))}
     asked = _fill(arguments, chance, things)
@@ -116,26 +117,48 @@ def _progressing_poll(form: Form, chance: Chance) -> Body:
     return events, 1
 
 
+def _poll_and_sleep(form: Form, chance: Chance) -> Body:
+    """The same, with a sleep after each question that is always the same."""
+    events, _ = _progressing_poll(form, chance)
+    sleep = Event(action="sleep", arguments={"seconds": 30}, outcome="")
+    return [each for event in events for each in (event, sleep)], 2
+
+
 def _batch(form: Form, chance: Chance) -> Body:
+    """One thing after the other is done in the same way."""
     things = _things(chance)
     first = chance.randrange(1, 500)
     return [_item(form, {**things, "n": str(first + n)}) for n in range(chance.randrange(8, 25))], 1
 
 
 def _improving_tests(form: Form, chance: Chance) -> Body:
+    """A test after each change, with fewer failures each time."""
+    return [event for _, edit, test in _changes(form, chance) for event in (edit, test)], 2
+
+
+def _checked_edits(form: Form, chance: Chance) -> Body:
+    """The same, with a check in between that always passes."""
+    return [event for check, edit, test in _changes(form, chance) for event in (edit, check, test)], 3
+
+
+def _changes(form: Form, chance: Chance) -> list[tuple[Event, Event, Event]]:
     things = _things(chance)
-    events = []
+    [check] = _calls(form, chance, 1)
+    made = []
     left = chance.randrange(6, 12)
-    number = 0
     while left >= 0:
-        slots = {**things, "n": str(number), "left": str(left), "other": _word(chance)}
-        for (action, arguments, outcome), fails in ((form.edit, False), (form.test, form.test_fails and left > 0)):
-            told = _fill(outcome, chance, slots)
-            event = Event(action=action, arguments=_fill(arguments, chance, slots))
-            events.append(replace(event, error=told) if fails else replace(event, outcome=told))
+        slots = {**things, "n": str(len(made)), "left": str(left), "other": _word(chance)}
+        edit, test = (_event(parts, chance, slots) for parts in (form.edit, form.test))
+        if form.test_fails and left > 0:
+            test = replace(test, outcome=None, error=test.outcome)
+        made.append((check(True), edit, test))  # noqa: FBT003 - with what is volatile
         left -= chance.randrange(1, 3)
-        number += 1
-    return events, 2
+    return made
+
+
+def _event(parts: tuple[str, str, str], chance: Chance, slots: Mapping[str, str]) -> Event:
+    action, arguments, outcome = parts
+    return Event(action=action, arguments=_fill(arguments, chance, slots), outcome=_fill(outcome, chance, slots))
 
 
 LOOPS: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
@@ -152,8 +175,10 @@ LOOPS: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
 
 HEALTHY: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
     "progressing_poll": _progressing_poll,
+    "poll_and_sleep": _poll_and_sleep,
     "batch": _batch,
     "improving_tests": _improving_tests,
+    "checked_edits": _checked_edits,
 }
 """What looks like a loop and is none."""
 
@@ -204,7 +229,8 @@ def _things(chance: Chance) -> dict[str, str]:
 
 
 def _word(chance: Chance) -> str:
-    return chance.choice(_WORDS)
+    word: str = chance.choice(_WORDS)
+    return word
 
 
 def _some(alphabet: str, count: int) -> Callable[[Chance], str]:

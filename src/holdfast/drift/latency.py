@@ -19,7 +19,7 @@ class Latency(Signal):
     An action has a usual duration after `events_min` events. Where durations vary much, more is tolerated.
     """
 
-    def __init__(self, excess: float = 4.0, factor: float = 1.4, events_min: int = 10) -> None:
+    def __init__(self, excess: float = 8.0, factor: float = 1.4, events_min: int = 20) -> None:
         self.excess = excess
         self.factor = factor
         self.events_min = events_min

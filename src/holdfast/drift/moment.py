@@ -60,13 +60,15 @@ class Memory:
             self._recent, self._known = [], {}  # the agent got on: what it did before counts no more
         action = event.action[:_NAME_MAX]
         call, outcome, mistake = prints.call_print(event), prints.outcome_print(event), prints.mistake_print(event)
-        same = [step for step in self._recent if step.call == call and step.outcome == outcome]
+        before = [step for step in self._recent if step.call == call]
+        same = [step for step in before if step.outcome == outcome]
         new = self._learn(call, mistake or outcome, failed=bool(mistake))
+        if new and before and not same:
+            self._forgive(before[-1].number)
         if self.normal is not None and self.normal.excuses(action, call, outcome, self.number):
             same, new = [], True
         if self.normal is not None and self.normal.ended:
-            ended = self.normal.ended
-            self._recent = [step._replace(again=0.0) if step.call in ended else step for step in self._recent]
+            self._forgive(0, self.normal.ended)
         step = Step(self.number, action, call, outcome, mistake, prints.does_nothing(event), self._again(same))
         self._recent = [*self._recent[1 - self.window :], step]
         return Moment(event, step, self._recent, same, [step for step in self._recent if step.again], new)
@@ -98,6 +100,19 @@ class Memory:
             return 0.0
         since = self._recent[same[-1].number - self.number + 1 :] if same[-1].number < self.number - 1 else []
         return (0.4 if len(same) == 1 else 1.0) * (1 + sum(step.again for step in since)) / (1 + len(since))
+
+    def _forgive(self, after: int, calls: frozenset[str] | None = None) -> None:
+        """What was repeated after an event counts no more.
+
+        A call that comes out as it never did shows that something moves: a wait with sleeps in between, a test after
+        each change with checks that pass.
+        """
+        self._recent = [
+            step._replace(again=0.0)
+            if step.again and step.number > after and (not calls or step.call in calls)
+            else step
+            for step in self._recent
+        ]
 
     def _learn(self, *keys: str, failed: bool) -> bool:
         """Remembers a call and what came of it; whether there was news: of a failure only a mistake not made before."""

@@ -21,8 +21,9 @@ from holdfast import (
     WrongAgent,
 )
 from holdfast.blocking import AgentState, CheckpointManager
-from holdfast.drift.counting import CountingDetector
+from holdfast.drift.detector import DriftDetector
 from holdfast.drift.protocol import Event
+from holdfast.drift.repetition import Repetition
 from tests.unit.durable.samples import Clock, ThreeMethods
 
 
@@ -469,7 +470,7 @@ def test_checkpoints_of_an_unchanged_busy_agent_are_drift(manager):
     for _ in range(5):
         manager.create_checkpoint("routine")
         drifting.append(manager.detect_drift())
-    assert drifting == [False] * 4 + [True]
+    assert drifting == [False] * 3 + [True] * 2
     assert manager.drift.kind == "repetition"
     manager.state.current_task["progress_percentage"] = 41
     manager.create_checkpoint("routine")
@@ -498,13 +499,13 @@ def test_what_is_observed_takes_the_place_of_checkpoints(manager):
 
 def test_the_detectors_state_is_part_of_the_checkpoint(manager, open_manager):
     same = Event(action="read", arguments={"page": 1})
-    for _ in range(3):
+    for _ in range(2):
         manager.observe(same)
     path = manager.create_checkpoint("routine")
     for _ in range(2):
         manager.observe(same)
     assert manager.detect_drift()
-    other = open_manager(detector=CountingDetector())
+    other = open_manager(detector=DriftDetector())
     for restored in (manager, other):
         restored.restore_checkpoint(path)
         assert restored.detect_drift() is False
@@ -512,9 +513,9 @@ def test_the_detectors_state_is_part_of_the_checkpoint(manager, open_manager):
 
 
 def test_a_detector_of_ones_own_is_asked(open_manager):
-    class Impatient(CountingDetector):
+    class Impatient(DriftDetector):
         def __init__(self):
-            super().__init__(identical=2)
+            super().__init__(repetition=Repetition(times=2))
 
     manager = open_manager(detector=Impatient())
     manager.state.current_task["status"] = "busy"
