@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.driftforms import HELD_BACK
+from benchmarks.driftforms import HELD_BACK, SEEN_ONCE
 from benchmarks.driftrules import RULES, Rule
 from benchmarks.options import Options
 from benchmarks.result import Result, Target
@@ -61,7 +61,11 @@ def measure(options: Options) -> list[Result]:
             judged, makes, lambda run: DriftDetector(combination=other if id(run.events) in seen else trained), chance
         )
     ]
-    for title, forms in (("forms that nothing was tuned on", HELD_BACK), ("forms known while tuning", FORMS)):
+    for title, forms in (
+        ("forms that nothing was tuned on", HELD_BACK),
+        ("forms that one change was made for", SEEN_ONCE),
+        ("forms known while tuning", FORMS),
+    ):
         results.append(injected(title, unseen, forms, makes, count, chance))
     return [*results, waiting(unseen, count, chance), rises(options.some(200, 40), chance), cost(files)]
 

@@ -1,4 +1,4 @@
-"""Surface forms of loops that nothing was tuned on: they are for measuring alone."""
+"""Surface forms of loops for measuring alone: what was looked for was not chosen by them."""
 
 from __future__ import annotations
 
@@ -152,4 +152,148 @@ OFFICE = Form(
     test_fails=False,
 )
 
-HELD_BACK = (BROWSER, CLUSTER, NOTEBOOK, OFFICE)
+ROBOT = Form(
+    name="robot",
+    calls=(
+        ("move_to", '{"frame": "<word>", "x": 0.<const>, "y": 1.<const>}'),
+        ("read_sensor", '{"name": "<thing>"}'),
+        ("grip", '{"object": "<word>", "force": <const>}'),
+        ("locate", '{"object": "<thing>", "camera": 2}'),
+        ("battery", "{}"),
+    ),
+    steady=(
+        "motion aborted: path to <word> is blocked",
+        "<thing>: <const> lux",
+        "grip failed, <word> slipped",
+        "0 objects of class <thing>",
+        "battery <const> %",
+    ),
+    volatile=(
+        "motion aborted: path to <word> is blocked (goal 01J<id>, planned in <ms>ms)",
+        "<thing>: <const> lux, stamp: <epoch>.<number>",
+        "[<clock>.<ms>] [grip_node-<short>] grip failed, <word> slipped",
+        "0 objects of class <thing>; frame_id=<number>; 3 minutes ago",
+        "battery <const> %; uptime <number> s; node at 192.168.<const>.40:<number>",
+    ),
+    mistake=(
+        "move_joint",
+        '{"joint": <n>, "degrees": <n>5, "note": "<other>"}',
+        "E-STOP active since <time>: joint <n> not moved",
+    ),
+    poll=("charge_state", "{}", "charging, <n> of <total> Wh, cell 30 C, <clock>"),
+    item=("place", '{"object": "<word>", "slot": <n>}', "placed"),
+    edit=("calibrate", '{"axis": "z", "offset": <n>}', "calibrated"),
+    test=("measure", '{"what": "backlash"}', "<left> of 12 points out of tolerance (run <uuid>)"),
+    test_fails=False,
+)
+
+TICKETS = Form(
+    name="tickets",
+    calls=(
+        ("SucheTicket", "{'nr': <const>, 'system': '<word>'}"),
+        ("LeseProtokoll", "{'datei': 'C:/logs/<word>.txt'}"),
+        ("PruefeStatus", "{'auftrag': '<thing>-<const>'}"),
+        ("ListeBenutzer", "{'gruppe': '<thing>'}"),
+        ("HoleBericht", "{'name': '<word>', 'seite': 1}"),
+    ),
+    steady=(
+        "Ticket <const>: offen, Bearbeiter <thing>",
+        "WARNUNG: <word> antwortet nicht",
+        "Auftrag <thing>-<const> wartet",
+        "Gruppe <thing> hat <const> Benutzer",
+        "Bericht <word> ist leer",
+    ),
+    volatile=(
+        "Ticket <const>: offen, Bearbeiter <thing> (Abruf <time>, Vorgang <uuid>)",
+        "<date> WARNUNG [<number>] <word> antwortet nicht nach <seconds> s",
+        "Auftrag <thing>-<const> wartet seit <ms> ms, Token: <hex><short>",
+        "Gruppe <thing> hat <const> Benutzer; Sitzung id=<id>",
+        "Bericht <word> ist leer, erstellt <epoch>123",
+    ),
+    mistake=(
+        "SetzeFeld",
+        "{'nr': <n>, 'feld': '<other>', 'wert': 'neu<n>'}",
+        "FEHLER 0x<short>: Datensatz ist gesperrt durch Benutzer <thing> seit <clock>",
+    ),
+    poll=("PruefeImport", "{'lauf': '<word>'}", "Import: <n> von <total> Zeilen, Stand <clock>"),
+    item=("SchliesseTicket", "{'nr': <n>}", "geschlossen"),
+    edit=("SetzeRegel", "{'regel': '<word>', 'grenze': <n>}", "gespeichert"),
+    test=("PruefeRegeln", "{}", "<left> Verletzungen, Dauer <seconds> s"),
+    test_fails=False,
+)
+
+STUDIO = Form(
+    name="studio",
+    calls=(
+        ("render", "track=<word> from=0 to=<const>"),
+        ("peak", "bus=<thing>"),
+        ("import_clip", "path=D:/clips/<word>.wav"),
+        ("plugin", "name=<thing> preset=<const>"),
+        ("session_info", ""),
+    ),
+    steady=(
+        "Render of <word> stopped: disk is full",
+        "<thing>: clipped at <const> places",
+        "cannot decode <word>.wav",
+        "<thing>: licence not found",
+        "tracks: <const>, dirty: yes",
+    ),
+    volatile=(
+        "Render of <word> stopped: disk is full. Elapsed <clock>, job #<number>, temp file /tmp/<id>/out.raw",
+        "<thing>: clipped at <const> places | measured <date>",
+        "cannot decode <word>.wav (decoder 0x<hex>, attempt took <ms> ms)",
+        "<thing>: licence not found; request-id: <uuid>; try again after <time>",
+        "tracks: <const>, dirty: yes, saved_at=<epoch>, checksum <hex><hex>",
+    ),
+    mistake=(
+        "automate",
+        "track=<other> bar=<n> value=0.<n>",
+        "ParameterError at <time>: lane <n> of track <other> is read-only (owner pid <number>)",
+    ),
+    poll=("render_state", "job=<word>", "bounce: bar <n> of <total>, buffer <seconds>s"),
+    item=("normalize", "clip=<word>_<n>", "done"),
+    edit=("set_gain", "bus=<thing> db=-<n>", "ok"),
+    test=("loudness_check", "", "<left> sections too loud [<id>]"),
+    test_fails=False,
+)
+
+CLINIC = Form(
+    name="clinic",
+    calls=(
+        ("find_patient", '{"surname": "<word>", "ward": <const>}'),
+        ("bed_state", '{"ward": <const>}'),
+        ("lab_result", '{"sample": "<thing>", "kind": "blood"}'),
+        ("doctor_on_call", '{"field": "<thing>"}'),
+        ("open_letters", '{"for": "<word>"}'),
+    ),
+    steady=(
+        "no patient <word> on ward <const>",
+        "beds: <const>, free: 0",
+        "sample <thing>: in the queue",
+        "nobody is on call for <thing>",
+        "<const> letters wait for a signature",
+    ),
+    volatile=(
+        "no patient <word> on ward <const> [audit <uuid>]",
+        "beds: <const>, free: 0, synced <date> 2026 by bot-<number>",
+        "sample <thing>: in the queue since <clock>, analyser session <hex>",
+        "<time> | nobody is on call for <thing> | reply time <ms> ms",
+        "<const> letters wait for a signature (list generated at <epoch>, key <id>)",
+    ),
+    mistake=(
+        "book_room",
+        '{"room": "R<n>", "patient": "<other>", "minutes": <n>0}',
+        "Refused: <other> has no consent on file (case <number>, checked <clock>)",
+    ),
+    poll=("transfer_state", '{"patient": "<word>"}', '{"pages_sent": <n>, "pages": <total>, "checked": "<clock>"}'),
+    item=("print_label", '{"tube": <n>, "kind": "<word>"}', "printed"),
+    edit=("set_dose", '{"drug": "<word>", "mg": <n>}', "stored"),
+    test=("check_interactions", '{"plan": "<thing>"}', "<left> warnings (database of <date>)"),
+    test_fails=False,
+)
+
+SEEN_ONCE = (BROWSER, CLUSTER, NOTEBOOK, OFFICE, ROBOT, TICKETS, STUDIO)
+"""Measured once, and then again after changes that were made for what was missed: errors with numbers in them."""
+
+HELD_BACK = (CLINIC,)
+"""Written after the last change, and measured without one since."""

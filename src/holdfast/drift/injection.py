@@ -144,7 +144,7 @@ def _checked_edits(form: Form, chance: Chance) -> Body:
 def _changes(form: Form, chance: Chance) -> list[tuple[Event, Event, Event]]:
     things = _things(chance)
     [check] = _calls(form, chance, 1)
-    made = []
+    made: list[tuple[Event, Event, Event]] = []
     left = chance.randrange(6, 12)
     while left >= 0:
         slots = {**things, "n": str(len(made)), "left": str(left), "other": _word(chance)}

@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?"
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH: Final = rf"(?:{'|'.join(_MONTHS)})[a-z]*\.?"
+_MONTHS: Final = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_MONTH: Final = rf"(?:{_MONTHS})[a-z]*\.?"
+_NAMES_A_MONTH: Final = re.compile(_MONTHS)
 _UNIT: Final = r"(?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|days?)"
 # Tried where a word begins that has a digit in it.
 _VOLATILE: Final = "|".join(
@@ -21,11 +22,13 @@ _VOLATILE: Final = "|".join(
         r"0x[0-9a-fA-F]+",
         r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?::\d+)?",
         r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
-        # 0.12s, 2 minutes, 1h 3m 20s
-        rf"\d+(?:\.\d+)? ?{_UNIT}\b(?: ?\d+(?:\.\d+)? ?{_UNIT}\b)*",
         # letters between digits or digits between letters, as in names that were made up: 9fKx2, 3f9ab17
         r"(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*",
         r"(?=[0-9a-f]{7})[0-9a-f]*\d[0-9a-f]*\b(?<!\d{7})(?<!\d{8})",
+        # 0.12s, 2 minutes, 1h 3m 20s
+        rf"(?:\d+(?:\.\d+)? ?{_UNIT}(?:\b ?|(?=\d)))+(?<! )",
+        # INC48213
+        r"[A-Za-z]{1,5}[1-9]\d{4,}\b",
         # epochs and serial numbers, but no count of bytes that grows
         r"(?<!\d\.)\d{9,}+(?:\.\d+)?(?! ?(?:/|of\b|bytes\b|B\b))",
     )
@@ -49,9 +52,19 @@ _KEYS: Final = frozenset(
 )
 _ENDINGS: Final = ("Id", "ID", "At", "Ms", "Seconds", "Time")  # requestId
 _UNITS: Final = frozenset(["at", "on", "ns", "us", "ms", "s", "sec", "secs", "seconds"])  # took_ms
-_BRACKETED: Final = re.compile(r"\[\d{3,}\]")
+# job 48213, but step 12
+_NUMBERED: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "job worker process thread task build run connection conn client instance container pod node message msg event "
+        "transaction txn nr no ref reference",
+    )
+)
+# worker[4821], #4821, Thread-48213
+_BRACKETED: Final = re.compile(r"[\[(#_-](?:(?<=[\[(#])\d{3,}|(?<=[A-Za-z][_-])[1-9]\d{4,})\b")
 _TEMPORARY: Final = re.compile(r"(/tmp|/var/folders|/temp)/[\w./-]+")
 _DIGIT: Final = re.compile(r"\d")
+_NUMBERED_MIN: Final = 4
 _KEPT_MAX: Final = 300
 
 
@@ -70,16 +83,17 @@ def masked(text: str) -> str:
         text = _TEMPORARY.sub(r"\1/~", text)
     if _DIGIT.search(text) is None:
         return text
-    if any(month in text for month in _MONTHS):
+    if _NAMES_A_MONTH.search(text) is not None:
         text = _DATES.sub("~", text)
     text = _WORDS.sub("~", text)
     if _DIGIT.search(text) is None:
         return text
-    return _BRACKETED.sub("[~]", _KEYED.sub(_value_masked, text))
+    return _BRACKETED.sub("#", _KEYED.sub(_value_masked, text))
 
 
 def _value_masked(found: re.Match[str]) -> str:
-    key, between, _ = found.groups()
+    key, between, value = found.groups()
     head, _, last = key.replace("-", "_").rpartition("_")
     volatile = last.lower() in _KEYS or last.endswith(_ENDINGS) or (head and last in _UNITS)
-    return f"{key}{between}~" if volatile else found[0]
+    numbered = last.lower() in _NUMBERED and value.isdigit() and len(value) >= _NUMBERED_MIN
+    return f"{key}{between}~" if volatile or numbered else found[0]

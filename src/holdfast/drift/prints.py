@@ -15,11 +15,14 @@ from holdfast.errors import HoldfastError
 from holdfast.history.jsonform import to_json
 
 _PLACE: Final = re.compile(r"\b(lines?|columns?|col|row|char|position|offset)[ :]+\d+", re.IGNORECASE)
+_PARTS: Final = re.compile(r"[=:,'\"(){}]+")
+_TOKEN: Final = re.compile(r"\w+")
 _LONG_NUMBER: Final = re.compile(r"\d{4,}")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+")
 _ECHO_MIN: Final = 3
 _DEPTH_MAX: Final = 4
 _ECHOES_MAX: Final = 64
+_FEW_MAX: Final = 120
 _ERROR_MAX: Final = 200
 _IDLE: Final = re.compile(r"\W*|:\s+[^\n;&|><]*")
 _MAYBE_IDLE: Final = re.compile(r"^[^{\[]|\"[^\w\"]*\"[,}\s]|: ?\"[^\w\"]*:?\s")  # cheaper than to read the JSON
@@ -59,6 +62,8 @@ def mistake_print(event: Event) -> str:
     if _WORD.search(text) is None or (_SUCCESS.search(text) and not _FAILURE.search(text)):
         return ""
     text = _LONG_NUMBER.sub("~", _PLACE.sub(r"\1 ~", masked(text)))
+    words = _words(event.arguments)
+    text = _TOKEN.sub(lambda found: "~" if found[0] in words else found[0], text)
     return _hashed(f"{event.action}\0{text}")
 
 
@@ -107,6 +112,16 @@ def _echoes(arguments: Any) -> Iterator[str]:
             name = word.strip("\"'`,;:()[]{}")
             if len(name) >= _ECHO_MIN and not name.isalpha():
                 yield name
+                yield from (part for part in _PARTS.split(name) if len(part) >= _ECHO_MIN)
+
+
+def _words(arguments: Any) -> frozenset[str]:
+    """The numbers in the arguments, and all words if they are few: what an error may repeat word by word."""
+    text = arguments if isinstance(arguments, str) else text_of(arguments)
+    if len(text) <= _FEW_MAX:
+        return frozenset(word for word in _TOKEN.findall(text) if len(word) >= _ECHO_MIN or word.isdigit())
+    ends = text if len(text) <= 2 * _ERROR_MAX else f"{text[:_ERROR_MAX]} {text[-_ERROR_MAX:]}"
+    return frozenset(filter(str.isdigit, _TOKEN.findall(ends)))
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:
