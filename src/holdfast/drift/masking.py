@@ -24,7 +24,7 @@ _VOLATILE: Final = "|".join(
         r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
         # letters between digits or digits between letters, as in names that were made up: 9fKx2, 3f9ab17
         r"(?=[A-Za-z0-9]{5})(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])[A-Za-z0-9]*",
-        r"(?=[0-9a-f]{7})[0-9a-f]*\d[0-9a-f]*\b(?<!\d{7})(?<!\d{8})",
+        r"(?=[0-9a-f]{7})(?:[a-f]+\d|\d+[a-f])[0-9a-f]*\b",
         # 0.12s, 2 minutes, 1h 3m 20s
         rf"(?:\d+(?:\.\d+)? ?{_UNIT}(?:\b ?|(?=\d)))+(?<! )",
         # INC48213

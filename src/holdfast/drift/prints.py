@@ -16,12 +16,13 @@ from holdfast.history.jsonform import to_json
 
 _PLACE: Final = re.compile(r"\b(lines?|columns?|col|row|char|position|offset)[ :]+\d+", re.IGNORECASE)
 _PARTS: Final = re.compile(r"[=:,'\"(){}]+")
+_DIGIT: Final = re.compile(r"\d")
 _TOKEN: Final = re.compile(r"\w+")
 _LONG_NUMBER: Final = re.compile(r"\d{4,}")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+")
 _ECHO_MIN: Final = 3
 _DEPTH_MAX: Final = 4
-_ECHOES_MAX: Final = 64
+_ECHOES_MAX: Final = 100
 _FEW_MAX: Final = 120
 _ERROR_MAX: Final = 200
 _IDLE: Final = re.compile(r"\W*|:\s+[^\n;&|><]*")
@@ -57,7 +58,7 @@ def mistake_print(event: Event) -> str:
         text = event.outcome
     if len(text) > 2 * _ERROR_MAX:
         text = f"{text[:_ERROR_MAX]} {text[-_ERROR_MAX:]}"
-    for echo in sorted(set(_echoes(event.arguments)), key=len, reverse=True)[:_ECHOES_MAX]:
+    for echo in sorted(set(islice(_echoes(event.arguments), _ECHOES_MAX)), key=len, reverse=True):
         text = text.replace(echo, "~")
     if _WORD.search(text) is None or (_SUCCESS.search(text) and not _FAILURE.search(text)):
         return ""
@@ -119,7 +120,7 @@ def _words(arguments: Any) -> frozenset[str]:
     """The numbers in the arguments, and all words if they are few: what an error may repeat word by word."""
     text = arguments if isinstance(arguments, str) else text_of(arguments)
     if len(text) <= _FEW_MAX:
-        return frozenset(word for word in _TOKEN.findall(text) if len(word) >= _ECHO_MIN or word.isdigit())
+        return frozenset(word for word in _TOKEN.findall(text) if len(word) >= _ECHO_MIN or _DIGIT.search(word))
     ends = text if len(text) <= 2 * _ERROR_MAX else f"{text[:_ERROR_MAX]} {text[-_ERROR_MAX:]}"
     return frozenset(filter(str.isdigit, _TOKEN.findall(ends)))
 
