@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import Any, Final
 
 from holdfast.drift.moment import Moment
@@ -29,7 +29,7 @@ class Latency(Signal):
 
     def observe(self, moment: Moment) -> float:
         seconds = moment.event.duration_seconds
-        if seconds is None or seconds <= 0:
+        if seconds is None or not 0 < seconds < inf:
             return self._sum / self.excess
         usual = self._usual.pop(moment.step.action, [0.0, 0.0, 0.0])
         beyond = log(seconds) - usual[1]

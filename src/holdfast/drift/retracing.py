@@ -19,7 +19,7 @@ class Retracing(Signal):
     comes again after every change is a test, and no drift by itself.
     """
 
-    def __init__(self, evidence: float = 4.0, events: int = 40) -> None:
+    def __init__(self, evidence: float = 3.5, events: int = 40) -> None:
         self.evidence = evidence
         self.events = events
 

@@ -97,7 +97,7 @@ def test_two_interleaved_loops_add_up():
 
 
 def test_reading_everything_a_second_time_is_no_cycle():
-    assert first(feed(DriftDetector(), *steps("abcdefg" * 2))) is None
+    assert first(feed(DriftDetector(), *steps("abcdef" * 2))) is None
 
 
 def test_a_check_that_always_passes_is_no_cycle_while_the_test_beside_it_changes():
@@ -127,8 +127,8 @@ def test_going_back_to_one_thing_after_the_other_is_retracing():
     new = iter(work(100))
     events = [event for letter in "abcabcabc" for event in (Event(action=letter), next(new), next(new))]
     drifts = feed(only("retracing", Retracing()), *events)
-    assert first(drifts) == 25
-    assert drifts[24].reason == "3 different calls were made again within 40 events, with the same outcomes"
+    assert first(drifts) == 22
+    assert drifts[21].reason == "3 different calls were made again within 40 events, with the same outcomes"
 
 
 def test_one_call_that_comes_back_after_every_change_is_no_retracing():
