@@ -38,14 +38,17 @@ SIGNALS: Final[dict[str, Callable[[], Signal]]] = {
 }
 """What a detector looks for unless it is told otherwise, by the kind of drift; what says most comes first."""
 
+_REPEATS: Final = frozenset(("repetition", "near_repeats", "no_ops", "cycles", "retracing", "stall"))
+
 
 class DriftDetector:
     """Observes one agent. Each kind of drift has a signal; a keyword replaces it, adds one, or turns it off with None.
 
     `window` is how many events are remembered; a signal sees no further back. Of several kinds the one is told that
-    comes first in `SIGNALS`; your own come last. A drift is news once, and again when it lasts for `again_after_events`
-    or a kind that comes earlier joins it; otherwise it is `ongoing`. With `normal`, the agent's own way of repeating is
-    learned and excused. With a `combination` that was trained, its weights decide instead of each signal by itself.
+    comes first in `SIGNALS`; your own come last. A drift is news once, and again when it lasts for
+    `again_after_events`; otherwise it is `ongoing`. Repeats are news even while drift of another sort lasts, such as an
+    old session. With `normal`, the agent's own way of repeating is learned and excused. With a `combination` that was
+    trained, its weights decide instead of each signal by itself.
 
     >>> detector = DriftDetector(repetition=Repetition(times=3), latency=None)
     >>> drifts = [detector.observe(Event(action="read", arguments={"path": "a.txt"})) for _ in range(3)]
@@ -74,7 +77,6 @@ class DriftDetector:
         self.signals = {kind: signal for kind, signal in {**made, **signals}.items() if signal is not None}
         self.levels: dict[str, float] = {}
         self._memory = Memory(window, normal)
-        self._order = list(self.signals)
         self._told: list[Any] = [0, ""]  # the event with which drift was news, and the kind of it
 
     def observe(self, event: Event) -> Drift | None:
@@ -108,10 +110,8 @@ class DriftDetector:
             kind, score = self.combination.judge(levels)
             levels = {name: level for name, level in levels.items() if name not in self.combination.weights}
             levels[kind] = score
-        return next(((kind, levels[kind]) for kind in self._order if levels.get(kind, 0.0) >= 1.0), None)
+        return next(((kind, levels[kind]) for kind in self.signals if levels.get(kind, 0.0) >= 1.0), None)
 
     def _is_news(self, kind: str, number: int) -> bool:
         told, before = self._told
-        if not told or number - told >= self.again_after_events or before not in self._order:
-            return True
-        return self._order.index(kind) < self._order.index(before)
+        return not told or number - told >= self.again_after_events or (kind in _REPEATS and before not in _REPEATS)

@@ -12,6 +12,8 @@ from holdfast import SQLiteCheckpointStorage
 from holdfast.history.records import AssistantMessage, ToolResult
 from holdfast.testing import samples
 
+pytestmark = pytest.mark.blocks_the_loop("a command has the loop to itself")
+
 
 def written(path, *events):
     path.write_text("".join(f"{json.dumps(event)}\n" for event in events), encoding="utf-8")
@@ -55,8 +57,7 @@ def test_signals_can_be_left_out(holdfast, runs):
 
 
 def test_the_history_of_an_agent_is_looked_at(holdfast, tmp_path):
-    async def fill():
-        store = SQLiteCheckpointStorage(tmp_path / "checkpoints.db")
+    async def fill(store):
         records = []
         for n in range(6):
             call = {"id": f"c{n}", "name": "fetch", "arguments": {"url": "x"}}
@@ -67,7 +68,7 @@ def test_the_history_of_an_agent_is_looked_at(holdfast, tmp_path):
         await samples.commit(store, "trip-1", records=tuple(records))
         await store.close()
 
-    asyncio.run(fill())
+    asyncio.run(fill(SQLiteCheckpointStorage(tmp_path / "checkpoints.db")))
     ran = holdfast("drift", "--agent", "trip-1")
     assert ran.out.splitlines()[0] == (
         "trip-1  event 4 of 6  repetition  fetch was done 4 times in a row with the same outcome"

@@ -14,6 +14,7 @@ from holdfast.drift.detector import SIGNALS
 from holdfast.drift.normal import Normal
 from holdfast.drift.protocol import Detector, Event
 from holdfast.drift.repetition import Repetition
+from holdfast.drift.session import CycleCount
 from holdfast.drift.signal import Signal
 
 
@@ -71,10 +72,13 @@ def test_of_several_kinds_the_one_that_says_most_is_told():
     assert (drifts[-1].kind, drifts[-1].score) == ("repetition", 1.0)
 
 
-def test_a_kind_that_says_more_is_news_while_another_lasts():
-    drifts = feed(DriftDetector(cycle_count=None, again_after_events=100), *steps("abababababcccc"))
-    kinds = [drifts[number - 1].kind for number in news(drifts)]
-    assert kinds == ["cycles", "repetition"]
+def test_repeats_are_news_while_drift_of_another_sort_lasts():
+    drifts = feed(DriftDetector(cycle_count=CycleCount(events=2)), *steps("abcdddddd"))
+    assert [(number, drifts[number - 1].kind) for number in news(drifts)] == [(2, "cycle_count"), (7, "repetition")]
+
+
+def test_another_way_to_repeat_is_no_news():
+    assert news(feed(DriftDetector(), *steps("abcabcabcabcdddddd"))) == [8]
 
 
 @pytest.mark.parametrize("kind", SIGNALS)
