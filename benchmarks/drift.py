@@ -254,7 +254,7 @@ def rises(count: int, chance: random.Random) -> Result:
                     action="work",
                     arguments=number,
                     outcome=f"result {number}",
-                    error=f"failure of kind {number}" if failed else None,
+                    error=f"{_name(number)} broke" if failed else None,
                     duration_seconds=seconds,
                 )
                 drift = detector.observe(event)
@@ -303,6 +303,11 @@ def cost(files: dict[str, list[RecordedRun]]) -> Result:
 
 
 # --- parts
+
+
+def _name(number: int) -> str:
+    """A word that no other number has."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(number)) + "x"
 
 
 def first_alarm(detector: Detector, events: Iterable[Event], begins: int = 0) -> int | None:
