@@ -26,9 +26,9 @@ EVENTS = st.builds(
     arguments=FEW | VALUES,
     outcome=FEW | VALUES,
     error=st.none() | st.sampled_from(["refused", "no such file: a", ""]) | st.text(max_size=8),
-    duration_seconds=st.none() | st.floats(0, 1e6),
-    progress=st.none() | st.floats(-10, 10),
-    at=st.none() | st.floats(0, 1e9),
+    duration_seconds=st.none() | st.floats(),
+    progress=st.none() | st.floats(),
+    at=st.none() | st.floats(),
 )
 # Few different events, so that much of it repeats.
 RUNS = st.lists(EVENTS, min_size=1, max_size=4).flatmap(lambda some: st.lists(st.sampled_from(some), max_size=70))
@@ -45,7 +45,7 @@ def test_a_restored_detector_goes_on_identically(events, cut):
     for event in events[:cut]:
         before.observe(event)
     state = before.state()
-    after.restore(json.loads(json.dumps(state)))
+    after.restore(json.loads(json.dumps(state, allow_nan=False)))
     assert after.state() == json.loads(json.dumps(state)) == state
     assert [after.observe(event) for event in events[cut:]] == drifts[cut:]
     assert after.state() == whole.state() or cut > len(events)

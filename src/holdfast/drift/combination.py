@@ -26,7 +26,7 @@ class Combination:
 
     def judge(self, levels: Mapping[str, float]) -> tuple[str, float]:
         """The kind that weighs most, and the score: the chance as a multiple of the threshold."""
-        parts = {kind: weight * _held(levels[kind]) for kind, weight in self.weights.items() if kind in levels}
+        parts = {kind: weight * _held(levels[kind]) for kind, weight in self.weights.items() if levels.get(kind)}
         kind = max(parts, key=parts.__getitem__, default="")
         return kind, self.chance(levels) / self.threshold if kind else 0.0
 

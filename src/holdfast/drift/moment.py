@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from holdfast.drift import prints
@@ -55,8 +56,9 @@ class Memory:
 
     def moment(self, event: Event) -> Moment:
         self.number += 1
-        if event.progress is not None and (self._best is None or event.progress > self._best):
-            self._best = event.progress
+        progress = event.progress
+        if progress is not None and isfinite(progress) and (self._best is None or progress > self._best):
+            self._best = progress
             self._recent, self._known = [], {}  # the agent got on: what it did before counts no more
         action = event.action[:_NAME_MAX]
         call, outcome, mistake = prints.call_print(event), prints.outcome_print(event), prints.mistake_print(event)

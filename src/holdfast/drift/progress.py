@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from holdfast.drift.moment import Moment
@@ -24,7 +25,7 @@ class Progress(Signal):
 
     def observe(self, moment: Moment) -> float:
         now = moment.event.progress
-        if now is None:
+        if now is None or not isfinite(now):
             return self._level()
         self._now = now
         if self._best is None or now > self._best:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.drift.moment import Moment
 from holdfast.drift.signal import Signal
+
+_SECONDS_MAX: Final = 1e15
 
 
 class IdleTime(Signal):
@@ -17,8 +19,9 @@ class IdleTime(Signal):
         self._idle = 0.0
 
     def observe(self, moment: Moment) -> float:
-        at, last = moment.event.at, self._last
-        self._idle = 0.0 if at is None or last is None else max(0.0, at - last - (moment.event.duration_seconds or 0.0))
+        at, last = _time_of(moment), self._last
+        idle = 0.0 if at is None or last is None else at - last - max(0.0, moment.event.duration_seconds or 0.0)
+        self._idle = max(0.0, idle)
         self._last = last if at is None else at
         return self._idle / self.seconds
 
@@ -54,7 +57,7 @@ class SessionAge(Signal):
         self._age = 0.0
 
     def observe(self, moment: Moment) -> float:
-        at = moment.event.at
+        at = _time_of(moment)
         if at is not None:
             self._first = at if self._first is None else self._first
             self._age = max(0.0, at - self._first)
@@ -68,3 +71,9 @@ class SessionAge(Signal):
 
     def restore(self, state: Any) -> None:
         self._first, self._age = state or (None, 0.0)
+
+
+def _time_of(moment: Moment) -> float | None:
+    """When the event was over; nothing that no clock says."""
+    at = moment.event.at
+    return at if at is not None and abs(at) < _SECONDS_MAX else None
