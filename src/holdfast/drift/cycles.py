@@ -21,7 +21,7 @@ class Cycles(Signal):
         self.events = events
 
     def observe(self, moment: Moment) -> float:
-        return sum(step.again for step in self._again(moment)) / self.evidence
+        return sum([step.again for step in self._again(moment)]) / self.evidence if moment.again else 0.0
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
         again = self._again(moment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
@@ -27,8 +26,7 @@ class Step(NamedTuple):
     again: float  # from 0, something new, to 1: nothing but the same as before since the last time
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """One event among those before it. All that a signal needs to know, worked out once."""
 
     event: Event

@@ -16,7 +16,7 @@ class NoOps(Signal):
         self.events = events
 
     def observe(self, moment: Moment) -> float:
-        return sum(step.idle for step in moment.recent[-self.events :]) / self.calls
+        return [step.idle for step in moment.recent[-self.events :]].count(True) / self.calls
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:
         idle = [step for step in moment.recent[-self.events :] if step.idle]

@@ -17,6 +17,7 @@ from holdfast.history.jsonform import to_json
 _PLACE: Final = re.compile(r"\b(lines?|columns?|col|row|char|position|offset)[ :]+\d+", re.IGNORECASE)
 _PARTS: Final = re.compile(r"[=:,'\"(){}]+")
 _DIGIT: Final = re.compile(r"\d")
+_BETWEEN: Final = re.compile(r"(\W+)")
 _TOKEN: Final = re.compile(r"\w+")
 _LONG_NUMBER: Final = re.compile(r"\d{4,}")
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+")
@@ -64,7 +65,7 @@ def mistake_print(event: Event) -> str:
         return ""
     text = _LONG_NUMBER.sub("~", _PLACE.sub(r"\1 ~", masked(text)))
     words = _words(event.arguments)
-    text = _TOKEN.sub(lambda found: "~" if found[0] in words else found[0], text)
+    text = "".join(["~" if part in words else part for part in _BETWEEN.split(text)])
     return _hashed(f"{event.action}\0{text}")
 
 

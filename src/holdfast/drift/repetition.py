@@ -15,7 +15,7 @@ class Repetition(Signal):
         self.times = times
 
     def observe(self, moment: Moment) -> float:
-        run = len(_run(moment))
+        run = len(_run(moment)) if moment.same else 1
         return run / self.times if run > 1 else 0.0
 
     def explain(self, moment: Moment) -> tuple[str, dict[str, Any]]:

@@ -89,6 +89,11 @@ def test_a_call_that_comes_round_between_others_is_a_cycle_later():
     assert drifts[8].evidence["events"] == [3, 5, 7, 9]
 
 
+def test_what_went_round_long_ago_counts_no_more():
+    drifts = feed(only("cycles", Cycles(events=10)), *steps("aaaa"), *work(10))
+    assert [bool(drift) for drift in drifts[3:]] == [True] * 9 + [False] * 2
+
+
 def test_two_interleaved_loops_add_up():
     detector = only("cycles", Cycles())
     drifts = feed(detector, *steps("axbyaxcybxaycx"))
@@ -254,6 +259,11 @@ def test_durations_that_vary_are_no_drift():
 def test_a_single_slow_action_is_no_drift():
     slow = [Event(action="a", duration_seconds=10_000)]
     assert first(feed(only("latency", Latency()), *durations(1, 60, 4), *slow, *durations(1, 60, 5))) is None
+
+
+def test_slowness_is_not_learned_as_usual():
+    drifts = feed(only("latency", Latency(excess=3)), *durations(1, 100, 1), *durations(2, 600, 2))
+    assert all(drifts[130:])
 
 
 def test_what_was_slow_for_a_while_may_be_quick_again():
