@@ -118,7 +118,7 @@ drift_command = _DriftGroup(
         """
     ),
     params=[*shared_options()],
-    no_args_is_help=True,
+    no_args_is_help=False,  # the help would be told as an error, on one line
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 drift_command.add_command(check_command)

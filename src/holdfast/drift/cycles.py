@@ -16,7 +16,7 @@ class Cycles(Signal):
     comes at once, a half when one new thing was done in between. The second time adds less than those after it.
     """
 
-    def __init__(self, evidence: float = 1.5, events: int = 24) -> None:
+    def __init__(self, evidence: float = 1.5, events: int = 32) -> None:
         self.evidence = evidence
         self.events = events
 

@@ -63,9 +63,9 @@ def inject(run: Sequence[Event], kind: str, form: Form, chance: Chance) -> Injec
 
 
 def _interleaved(run: Sequence[Event], form: Form, chance: Chance) -> Injected:
-    """One call that comes back after each event or two of the run's own work."""
+    """One call that comes back after each one to three events of the run's own work."""
     [call] = _calls(form, chance, 1)
-    gap, volatile = chance.choice((1, 1, 2)), chance.choice((False, True))
+    gap, volatile = chance.choice((1, 2, 3)), chance.choice((False, True))
     place = chance.randrange(0, len(run) + 1)
     # Where the run ends before the loop has, it goes on with work that is as new.
     more = [_item(form, {**_things(chance), "n": str(number)}) for number in range(_INTERLEAVED * gap)]
