@@ -30,11 +30,11 @@ class Form:
     calls: tuple[tuple[str, str], ...]  # at least five: action, arguments
     steady: tuple[str, ...]  # outcomes of those calls
     volatile: tuple[str, ...]  # the same, with what changes each time
-    mistake: tuple[str, str, str]  # action, arguments with {n}, the error
-    poll: tuple[str, str, str]  # action, arguments, an outcome with {n}
-    item: tuple[str, str, str]  # action, arguments with {n}, an outcome
-    edit: tuple[str, str, str]  # action, arguments with {n}, an outcome
-    test: tuple[str, str, str]  # action, arguments, an outcome with {left}
+    mistake: tuple[str, str, str]  # action, arguments with <n>, the error
+    poll: tuple[str, str, str]  # action, arguments, an outcome with <n>
+    item: tuple[str, str, str]  # action, arguments with <n>, an outcome
+    edit: tuple[str, str, str]  # action, arguments with <n>, an outcome
+    test: tuple[str, str, str]  # action, arguments, an outcome with <left>
     test_fails: bool = True
 
 
@@ -54,7 +54,7 @@ def inject(run: Sequence[Event], kind: str, form: Form, chance: Chance) -> Injec
     """Puts a loop or its look-alike somewhere into a run, which goes on afterwards."""
     if kind == "interleaved":
         return _interleaved(run, form, chance)
-    body, length = (LOOPS[kind] if kind in LOOPS else HEALTHY[kind])(form, chance)
+    body, length = _BODIES[kind](form, chance)
     place = chance.randrange(0, len(run) + 1)
     events = [*run[:place], *body, *run[place:]]
     return Injected(
@@ -161,7 +161,7 @@ def _event(parts: tuple[str, str, str], chance: Chance, slots: Mapping[str, str]
     return Event(action=action, arguments=_fill(arguments, chance, slots), outcome=_fill(outcome, chance, slots))
 
 
-LOOPS: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
+_LOOPS: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
     "exact": _loop(1, volatile=False),
     "volatile": _loop(1, volatile=True),
     "alternating": _loop(2, volatile=False),
@@ -169,17 +169,20 @@ LOOPS: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
     "cycle_of_3": _loop(3, volatile=False),
     "cycle_of_5": _loop(5, volatile=True),
     "near_errors": _near_errors,
-    "interleaved": lambda _form, _chance: ([], 1),
 }
-"""Drift, by its kind."""
-
-HEALTHY: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
+_HEALTHY: Final[Mapping[str, Callable[[Form, Chance], Body]]] = {
     "progressing_poll": _progressing_poll,
     "poll_and_sleep": _poll_and_sleep,
     "batch": _batch,
     "improving_tests": _improving_tests,
     "checked_edits": _checked_edits,
 }
+_BODIES: Final = {**_LOOPS, **_HEALTHY}
+
+LOOPS: Final = (*_LOOPS, "interleaved")
+"""Drift, by its kind."""
+
+HEALTHY: Final = tuple(_HEALTHY)
 """What looks like a loop and is none."""
 
 
