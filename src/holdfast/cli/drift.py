@@ -146,7 +146,7 @@ async def _history(invocation: Invocation, agent: str) -> list[RecordedRun]:
 
     async with reading(invocation) as manager:
         await known_agent(manager, agent)
-        runs = runs_in(await export_lines(manager.store, agent, snapshots=False))
+        runs = runs_in(await export_lines(manager.store, agent, snapshots="none"))
     for one in runs:
         one.name = agent
     return runs

@@ -102,8 +102,7 @@ def test_what_is_mistyped_is_answered_with_the_near_one(holdfast, arguments, nea
 def test_a_missing_store_is_one_error_and_makes_nothing(holdfast, tmp_path, name):
     needed = {"import": None, "demo": None, "restore-backup": None, "show": ["x"], "diff": ["x"], "pin": ["x"],
               "unpin": ["x"], "export": ["x"], "backup": ["x"], "run": None, "trace": ["x"],
-              "resume": ["--tools", "x.py"], "fork": ["x", "--at", "1", "--result", "1"]}  # fmt: skip
-              "unpin": ["x"], "export": ["x"], "backup": ["x"],
+              "resume": ["--tools", "x.py"], "fork": ["x", "--at", "1", "--result", "1"],
               "drift check": ["--agent", "x"], "drift train": None}  # fmt: skip
     arguments = needed.get(name, [])
     if arguments is None:
