@@ -17,7 +17,7 @@ from holdfast.history.image import Image
 from holdfast.history.records import Rewind, RlmComplete, RlmRestart, RlmStart, RlmToolCall, UserMessage, snapshot_of
 from holdfast.storage.ids import id_text
 from holdfast.storage.memory import InMemoryCheckpointStorage
-from holdfast.storage.protocol import Change, Query
+from holdfast.storage.protocol import Change, Outgoing, Query
 from holdfast.testing.samples import NOON, saving
 
 sqlite = pytest.importorskip("holdfast.storage.sqlite")
@@ -224,6 +224,11 @@ class StoresAgree(RuleBasedStateMachine):
     def send(self, agent, user):
         ours, theirs = self.both(lambda store: store.send(agent, user, {"to": (agent,)}, sender=user))
         assert ours == theirs
+
+    @rule(agent=AGENTS, to=st.lists(AGENTS, min_size=1, max_size=3), user=st.sampled_from(["one", "one", "two"]))
+    def send_with_a_save(self, agent, to, user):
+        sent = tuple(Outgoing(to=one, user_id=user, content=(one,), sender=agent) for one in to)
+        self.commit(replace(self.save(agent, continue_newest=True), send=sent))
 
     @rule(agent=AGENTS, number=st.integers(0, 5))
     def acknowledge(self, agent, number):

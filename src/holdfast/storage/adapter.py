@@ -161,6 +161,8 @@ class StorageAdapter:
             raise self._full_store("writing records")
         if change.acknowledge is not None:
             raise self._full_store("acknowledging messages")
+        if change.send:
+            raise self._full_store("sending messages")
         if change.checkpoint is not None and change.image is None:
             raise InvalidArgument(
                 f"Checkpoint {change.checkpoint.id} comes without its image", checkpoint_id=change.checkpoint.id

@@ -112,8 +112,12 @@ class Ledger:
         number = self.commits + 1
         steps = [self._plan(change, number, now) for change in changes]
         _check_new_ids(steps)
+        rules.check_recipients(changes, self._head)
+        messages = [(message, codec.encode(message.content, path="content")) for c in changes for message in c.send]
         for step in steps:
             self._carry_out(step, now)
+        for message, body in messages:
+            self.receive(message.to, message.user_id, message.sender, body, now)
         self.commits = number
         return [step.committed for step in steps]
 
@@ -128,6 +132,10 @@ class Ledger:
         agent.inbox[number] = (sender, body, now, number)
         agent.head = agent.head.evolve(inbox_last=number)
         return number
+
+    def _head(self, agent_id: str) -> Head | None:
+        agent = self.agents.get(agent_id)
+        return None if agent is None else agent.head
 
     def _plan(self, change: Change, number: int, now: datetime) -> Step:
         agent = self.agents.get(change.agent_id)

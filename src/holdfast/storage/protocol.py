@@ -61,13 +61,23 @@ class ReceiveAgain:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Outgoing:
+    """A message that a change sends: it is in the inbox of `to` when the change is committed, and else not at all."""
+
+    to: str
+    user_id: str  # whom the recipient belongs to; another's is `WrongOwner`
+    content: Any
+    sender: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     """What one commit does to one agent.
 
     Ownership: `epoch=None` begins anew (refused with `OwnedElsewhere` while a live other process owns the agent,
     unless `take_over`); a number continues the operation that it names (`StaleWriter` when that was taken over).
     `hold` keeps the agent owned after this commit; without it, this commit releases it. A change that only
-    deletes, pins or erases advances nobody and needs no ownership.
+    deletes, pins, sends or erases advances nobody and needs no ownership.
 
     `after` makes it depend on what was read: refused with `Moved` when the agent's last position is another by now.
     """
@@ -86,6 +96,7 @@ class Change:
     pin: Mapping[str, bool] = field(default_factory=dict)
     acknowledge: int | None = None  # inbox messages up to this number have been dealt with
     receive_again: ReceiveAgain | None = None
+    send: tuple[Outgoing, ...] = ()  # put into inboxes after all changes of the commit, in their order
     erase: bool = False  # the whole agent; a signed tombstone stays
     epoch: int | None = None
     hold: bool = False

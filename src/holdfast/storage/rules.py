@@ -180,6 +180,21 @@ def with_inbox(checkpoint: Checkpoint, head: Head) -> Checkpoint:
     return checkpoint.evolve(inbox=(head.inbox_acknowledged, head.inbox_last))
 
 
+def check_recipients(changes: tuple[Change, ...], head_of: Callable[[str], Head | None]) -> None:
+    """A message may only go to an agent of the user that it names; an agent that is new to the store is that user's."""
+    users = {change.agent_id: change.user_id for change in changes}
+    for change in changes:
+        for message in change.send:
+            head = head_of(message.to)
+            user_id = users.setdefault(message.to, message.user_id) if head is None else head.user_id
+            if user_id != message.user_id:
+                raise WrongOwner(
+                    f"Agent {message.to} belongs to another user than {message.user_id}",
+                    agent_id=message.to,
+                    user_id=message.user_id,
+                )
+
+
 def completed(
     change: Change, checkpoint: Checkpoint, *, parent: str | None, seq: int, commit_number: int
 ) -> Checkpoint:

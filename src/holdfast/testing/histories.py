@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from holdfast.errors import UnknownValueType
+from holdfast.errors import UnknownValueType, WrongOwner
 from holdfast.history.fold import live_path
 from holdfast.history.records import (
     AssistantMessage,
@@ -24,7 +24,7 @@ from holdfast.history.records import (
     UserMessage,
 )
 from holdfast.storage.heads import digest_of
-from holdfast.storage.protocol import Change, Query
+from holdfast.storage.protocol import Change, Outgoing, Query
 from holdfast.testing.samples import FullStore, commit, continued, save, saving
 
 CALL: Final[dict[str, Any]] = {"id": "call", "name": "run_python", "arguments": {"code": "1"}}
@@ -256,3 +256,34 @@ class HistoryClaims:
         await storage.send("agent", "user", "hello", sender="me")
         await commit(storage, records=RECORDS[:1], epoch=held.epoch, acknowledge=1)
         assert await storage.inbox("agent") == []
+
+    async def test_a_change_sends_in_its_own_commit(self, storage: FullStore) -> None:
+        sent = tuple(
+            Outgoing(to=to, user_id="user", content=[to], sender="agent") for to in ("other", "agent", "other")
+        )
+        saved = await save(storage, send=sent)
+        for agent_id, count in (("agent", 1), ("other", 2)):
+            inbox = await storage.inbox(agent_id)
+            assert [(one.number, one.sender, one.content) for one in inbox] == [
+                (number, "agent", [agent_id]) for number in range(1, count + 1)
+            ]
+        assert [one.id for one in await storage.list(Query())] == [saved.id]
+        await commit(storage, send=sent[:1])  # the commit numbers of later ones go on
+        assert (await continued(storage)).commit_number > saved.commit_number
+        assert len(await storage.inbox("other")) == 3
+        assert (await storage.verify()).ok
+
+    async def test_a_commit_that_cant_send_everything_does_nothing(self, storage: FullStore) -> None:
+        await save(storage, "theirs", user_id="them")
+        mine = Outgoing(to="mine", user_id="user", content=1, sender="agent")
+        for refused, error in (
+            (Outgoing(to="theirs", user_id="user", content=1, sender="agent"), WrongOwner),
+            (Outgoing(to="mine", user_id="them", content=1, sender="agent"), WrongOwner),
+            (Outgoing(to="mine", user_id="user", content=object(), sender="agent"), UnknownValueType),
+        ):
+            with pytest.raises(error):
+                await commit(storage, records=RECORDS[:1], send=(mine, refused))
+            assert [info.agent_id for info in await storage.agents()] == ["theirs"]
+            assert await storage.inbox("mine") == []
+        await commit(storage, send=(mine,))
+        assert len(await storage.inbox("mine")) == 1

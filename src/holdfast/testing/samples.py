@@ -67,7 +67,7 @@ def saving(agent_id: str = "agent", *, state: dict[str, Any] | None = None, **fi
 
 
 _CHANGE_ONLY: Final = {
-    "records", "continue_newest", "only_newest", "fork_of", "delete", "pin", "acknowledge", "epoch", "hold",
+    "records", "continue_newest", "only_newest", "fork_of", "delete", "pin", "acknowledge", "send", "epoch", "hold",
     "take_over",
 }  # fmt: skip
 

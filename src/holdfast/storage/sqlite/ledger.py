@@ -16,7 +16,7 @@ from holdfast.storage import rules
 from holdfast.storage.heads import digest_of, pack_head, unpack_head
 from holdfast.storage.ids import stored_id
 from holdfast.storage.ledger import claimed
-from holdfast.storage.protocol import Change, Committed
+from holdfast.storage.protocol import Change, Committed, Outgoing
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
 from holdfast.storage.sqlite.inbox import Inbox, Message
@@ -99,11 +99,16 @@ class Ledger:
             plan = self._plan(change, commit_number, others=new_agents)
             new_agents += plan.is_new
             plans.append(plan)
+        if any(change.send for change in changes):
+            rules.check_recipients(changes, self._head)
         store = store.evolve(commit_number=commit_number)
         done = []
         for plan in plans:
             result, store = self._write(plan, store)
             done.append(result)
+        for change in changes:
+            for message in change.send:
+                _, store = self._receive(message, store)
         self.rows.put_store(self.pending.settled(store))
         for plan in plans:
             if plan.operations:
@@ -383,17 +388,28 @@ class Ledger:
 
     def send(self, agent_id: str, user_id: str, content: object, *, sender: str) -> int:
         """Puts a message into an agent's inbox. It advances nobody, so it needs no ownership."""
-        change = Change(agent_id=agent_id, user_id=user_id)
-        found = self.rows.agent(agent_id)
-        rules.check_owner(change, found.head if found else None)
+        rules.check_owner(Change(agent_id=agent_id, user_id=user_id), self._head(agent_id))
+        store = self.rows.store()
+        number, store = self._receive(
+            Outgoing(to=agent_id, user_id=user_id, content=content, sender=sender),
+            store.evolve(commit_number=store.commit_number + 1),
+        )
+        self.rows.put_store(store)
+        return number
+
+    def _receive(self, message: Outgoing, store: StoreRow) -> tuple[int, StoreRow]:
+        """Writes a message into an inbox, its agent's first write maybe; its number, and the store's row after it."""
+        found = self.rows.agent(message.to)
+        change = Change(agent_id=message.to, user_id=message.user_id)
         row = found or self._new_row(change, self.rows.next_agent_number())
         number = row.head.inbox_last + 1
-        self.inbox.put(row, Message(number, number, sender, content, self.now()))
+        self.inbox.put(row, Message(number, number, message.sender, message.content, self.now()))
         row = row.evolve(head=row.head.evolve(inbox_last=number), erased=False)
-        store = self.rows.store()
-        store = store.evolve(commit_number=store.commit_number + 1)
-        self.rows.put_store(self.rows.put_agent(row, store, is_new=found is None))
-        return number
+        return number, self.rows.put_agent(row, store, is_new=found is None)
+
+    def _head(self, agent_id: str) -> Head | None:
+        found = self.rows.agent(agent_id)
+        return None if found is None else found.head
 
     # --- housekeeping
 
