@@ -63,11 +63,26 @@ class Manager:
     register = _at_once(CheckpointManager.register)
     save = _waiting(CheckpointManager.save)
     restore = _waiting(CheckpointManager.restore)
+    restore_into = _waiting(CheckpointManager.restore_into)
+    save_each = _waiting(CheckpointManager.save_each)
+    came_from = _at_once(CheckpointManager.came_from)
     go_on_from = _at_once(CheckpointManager.go_on_from)
     fork = _waiting(CheckpointManager.fork)
     save_group = _waiting(CheckpointManager.save_group)
     restore_group = _waiting(CheckpointManager.restore_group)
     interrupted_operations = _waiting(CheckpointManager.interrupted_operations)
+
+    @contextmanager
+    def hold(self, agent_id: str, user_id: str | None = None, *, take_over: bool = False) -> Iterator[int]:
+        """Holds an agent until the block ends: no other process may advance it. Yields the epoch."""
+        held = self.asynchronous.hold(agent_id, user_id, take_over=take_over)
+        epoch = run(held.__aenter__())
+        try:
+            yield epoch
+        except BaseException as error:
+            run(_left(held.__aexit__(type(error), error, error.__traceback__)))
+            raise
+        run(_left(held.__aexit__(None, None, None)))
 
     @contextmanager
     def operation(

@@ -159,6 +159,14 @@ class AgentTypes:
             return _recipe_of(cls, name, {})
         return recipe
 
+    async def put_back(self, agent: Any, checkpoint: Checkpoint) -> Checkpoint:
+        """Brings a live agent to a checkpoint, brought up first if its type has upgrades; the checkpoint it is at."""
+        recipe = self._recipe(checkpoint.agent_type)
+        if recipe is not None:
+            checkpoint = checkpoint.evolve(state=await call(_upgraded, checkpoint, recipe))
+        await put_back(agent, checkpoint)
+        return checkpoint
+
 
 def _recipe_of(cls: Callable[..., Any], name: str, upgrades: Mapping[int, Upgrade]) -> _Recipe:
     def build(checkpoint: Checkpoint) -> Any:

@@ -11,7 +11,7 @@ from holdfast.errors import InvalidArgument
 
 log = logging.getLogger("holdfast")
 
-EVENTS: Final = ("checkpoint_saved", "checkpoint_restored", "checkpoint_deleted", "drift_detected")
+EVENTS: Final = ("checkpoint_saved", "checkpoint_restored", "checkpoint_deleted", "drift_detected", "agent_stopped")
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from holdfast.durable.retirement import Retirement, policy_of
 from holdfast.durable.saving import Purpose, Saved, Saver
 from holdfast.durable.turn import Turns
 from holdfast.durable.users import users_of
-from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, UnknownCheckpoint, WrongOwner
+from holdfast.errors import DuplicateId, HoldfastError, InvalidArgument, UnknownCheckpoint, WrongAgent, WrongOwner
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.diff import CheckpointDiff, compare
 from holdfast.history.image import Image
@@ -31,6 +32,8 @@ from holdfast.storage.adapter import StorageAdapter, as_store
 from holdfast.storage.ids import new_id
 from holdfast.storage.memory import InMemoryCheckpointStorage
 from holdfast.storage.protocol import Change, CheckpointStorage, Committed, Progress, Query, Report
+
+log = logging.getLogger("holdfast")
 
 
 class CheckpointManager:
@@ -102,13 +105,37 @@ class CheckpointManager:
         purpose = Purpose(
             kind=Kind.of(kind), metadata=metadata, operation=operation, pinned=pinned, take_over=take_over
         )
-        [done] = await self._saved([agent], purpose)
-        return checkpoint_of(done).id
+        [saved] = await self.save_each((agent, purpose))
+        return saved.id
+
+    async def save_each(self, *wanted: tuple[Any, Purpose]) -> list[Checkpoint]:
+        """Saves agents in one commit, each for a purpose of its own: what loops and other layers above build on."""
+        done, removed = await self._saver.save(wanted, user_id=self.user_id)
+        await self._tell_saved(done, removed)
+        return [checkpoint_of(committed) for committed in done]
 
     async def restore(self, checkpoint_id: str) -> Any:
         """A live agent as it was at this checkpoint. Nothing is written; its next save is a branch from there."""
         checkpoint, image = await self._fetched(checkpoint_id)
         return await self._rebuilt(checkpoint.evolve(state=image.decode()), image)
+
+    async def restore_into(self, agent: Any, checkpoint_id: str) -> Checkpoint:
+        """Brings a live object back to a checkpoint of its own, which becomes the parent of its next one."""
+        checkpoint, image = await self._fetched(checkpoint_id)
+        if checkpoint.agent_id != agent.agent_id:
+            raise WrongAgent(
+                f"Checkpoint {checkpoint_id} belongs to agent {checkpoint.agent_id}, not to {agent.agent_id}",
+                agent_id=checkpoint.agent_id,
+                checkpoint_id=checkpoint_id,
+            )
+        checkpoint = await self.types.put_back(agent, checkpoint.evolve(state=image.decode()))
+        self._saver.came_from(agent, checkpoint.agent_id, checkpoint.id, image)
+        await self.events.tell("checkpoint_restored", checkpoint, agent)
+        return checkpoint
+
+    def came_from(self, agent: Any) -> str | None:
+        """The checkpoint that a live object was restored from, or saved as, last."""
+        return self._users.lineage.get(agent)
 
     def go_on_from(self, agent: Any, checkpoint_id: str) -> None:
         """Tells that a live object was brought to this checkpoint by other means: the parent of its next one."""
@@ -143,7 +170,8 @@ class CheckpointManager:
         if not agents:
             raise InvalidArgument("A group needs at least one agent")
         group_id = new_id("grp")
-        await self._saved(agents, Purpose(kind=Kind.of(kind), metadata=metadata, group_id=group_id))
+        purpose = Purpose(kind=Kind.of(kind), metadata=metadata, group_id=group_id)
+        await self.save_each(*((agent, purpose) for agent in agents))
         return group_id
 
     async def restore_group(self, group_id: str) -> list[Any]:
@@ -153,8 +181,39 @@ class CheckpointManager:
         """
         members = await group.members(self.store, group_id, self.user_id)
         agents = [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in members]
-        await group.inboxes_back(self.store, [checkpoint for checkpoint, _ in members])
+        for agent, committed in zip(agents, await group.put_back(self.store, members, self._now()), strict=False):
+            self.go_on_from(agent, checkpoint_of(committed).id)
+            await self.events.tell("checkpoint_saved", committed.checkpoint)
         return agents
+
+    @asynccontextmanager
+    async def hold(self, agent_id: str, user_id: str | None = None, *, take_over: bool = False) -> AsyncIterator[int]:
+        """Holds an agent until the block ends: no other process may advance it. Yields the epoch."""
+        user_id = user_id or self.user_id or "default"
+        taking = asyncio.ensure_future(
+            self.store.commit(Change(agent_id=agent_id, user_id=user_id, hold=True, take_over=take_over))
+        )
+        try:
+            [held] = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            [held] = await taking
+            await self._let_go(Operation(agent_id=agent_id, user_id=user_id, epoch=held.epoch))
+            raise
+        operation = Operation(agent_id=agent_id, user_id=user_id, epoch=held.epoch)
+        self._operations.begin(operation)
+        try:
+            yield held.epoch
+        finally:
+            self._operations.end(operation)
+            await self._let_go(operation)
+
+    async def _let_go(self, operation: Operation) -> None:
+        """Gives an agent back. Who took it over, or a store that fails now, gives it back as well, by other ways."""
+        change = Change(agent_id=operation.agent_id, user_id=operation.user_id, epoch=operation.epoch)
+        try:
+            await asyncio.shield(self.store.commit(change))
+        except HoldfastError as error:
+            log.warning("Agent %s was not given back: %s", operation.agent_id, error)
 
     @asynccontextmanager
     async def operation(
@@ -338,7 +397,7 @@ class CheckpointManager:
         )  # fmt: skip
 
     async def _saved(self, agents: Sequence[Any], purpose: Purpose) -> list[Committed]:
-        done, removed = await self._saver.save(agents, purpose, user_id=self.user_id)
+        done, removed = await self._saver.save([(agent, purpose) for agent in agents], user_id=self.user_id)
         await self._tell_saved(done, removed)
         return done
 
@@ -349,7 +408,7 @@ class CheckpointManager:
 
     async def _begun(self, agent: Any, name: str, purpose: Purpose) -> tuple[Operation, Saved]:
         """Takes the agent for an operation. Who is cancelled meanwhile must not leave it taken for ever."""
-        saving = asyncio.ensure_future(self._saver.save([agent], purpose, user_id=self.user_id))
+        saving = asyncio.ensure_future(self._saver.save([(agent, purpose)], user_id=self.user_id))
         try:
             saved = await asyncio.shield(saving)
         except asyncio.CancelledError:

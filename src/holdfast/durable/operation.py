@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class Operation:
     """A critical operation under way: its name, its checkpoint to go back to, and the epoch that it may write in."""
 
-    name: str
+    name: str = ""  # with the checkpoint, empty when an agent is only held
     agent_id: str
     user_id: str
-    checkpoint_id: str
+    checkpoint_id: str = ""
     epoch: int
 
     @classmethod

@@ -21,15 +21,15 @@ from holdfast.errors import HoldfastError, InvalidArgument, Unstorable, WrongOwn
 from holdfast.history import codec
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.image import Image
+from holdfast.history.retention import Removal, removal
 from holdfast.storage.adapter import StorageAdapter
 from holdfast.storage.heads import detached
 from holdfast.storage.ids import new_id
 from holdfast.storage.imagecache import ImageCache
-from holdfast.storage.protocol import Change, Committed, Store
+from holdfast.storage.protocol import Change, Committed, Outgoing, Store
 
 if TYPE_CHECKING:
     from holdfast.history.records import Record
-    from holdfast.history.retention import Removal
 
 log = logging.getLogger("holdfast")
 
@@ -48,6 +48,9 @@ class Purpose:
     take_over: bool = False
     only_newest: bool = False  # refused if somebody else advanced the agent
     records: tuple[Record, ...] = ()  # of a single agent, before its checkpoint's
+    acknowledge: int | None = None  # inbox messages up to this number changed the state that is saved
+    send: tuple[Outgoing, ...] = ()  # what the agent sent on the way to this state
+    replaces: tuple[str, ...] = ()  # checkpoints of the agent that go with this commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Draft:
     agent: Any
     checkpoint: Checkpoint
     image: Image
+    purpose: Purpose
 
 
 Saved: TypeAlias = "tuple[list[Committed], list[Removal]]"
@@ -89,10 +93,13 @@ class Saver:
         self.images = ImageCache()
         self._turns: weakref.WeakValueDictionary[tuple[int, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
-    async def save(self, agents: Sequence[Any], purpose: Purpose, *, user_id: str | None) -> Saved:
-        """Saves the agents in one commit; with what was retired. `user_id` scopes: another user's agent is refused."""
+    async def save(self, wanted: Sequence[tuple[Any, Purpose]], *, user_id: str | None) -> Saved:
+        """Saves agents in one commit, each for its purpose; with what was retired.
+
+        `user_id` scopes: another user's agent is refused.
+        """
         drafts = []
-        for place, agent in enumerate(agents):
+        for place, (agent, purpose) in enumerate(wanted):
             seen = await portrait(agent)
             if user_id is not None and seen.user_id != user_id:
                 raise WrongOwner(
@@ -100,9 +107,9 @@ class Saver:
                     agent_id=seen.agent_id,
                     user_id=user_id,
                 )
-            drafts.append(self._draft(agent, seen, purpose, (place, len(agents)) if purpose.group_id else None))
+            drafts.append(self._draft(agent, seen, purpose, (place, len(wanted)) if purpose.group_id else None))
         async with self._in_turn(drafts):
-            changes = [self._change(draft, purpose) for draft in drafts]
+            changes = [self._change(draft) for draft in drafts]
             removals = await self._removals(drafts)
             done = await self._commit(changes, removals)
             for draft in drafts:
@@ -145,9 +152,10 @@ class Saver:
             group_place=place,
             pinned=purpose.pinned,
         )
-        return Draft(agent, _settled(checkpoint), image)
+        return Draft(agent, _settled(checkpoint), image, purpose)
 
-    def _change(self, draft: Draft, purpose: Purpose) -> Change:
+    def _change(self, draft: Draft) -> Change:
+        purpose = draft.purpose
         parent = self.lineage.get(draft.agent)
         checkpoint = draft.checkpoint
         checkpoint.parent_checkpoint_id = parent  # known only now: a draft waits for its turn
@@ -165,6 +173,8 @@ class Saver:
             epoch=None if held is None else held.epoch,
             hold=purpose.hold or (held is not None and not purpose.release),
             take_over=purpose.take_over,
+            acknowledge=purpose.acknowledge,
+            send=purpose.send,
         )
 
     @asynccontextmanager
@@ -195,6 +205,8 @@ class Saver:
                 log.warning("Nothing is retired with checkpoint %s: %s", draft.checkpoint.id, error)
             else:
                 removals |= {removal.checkpoint_id: removal for removal in found}
+            for replaced in draft.purpose.replaces:
+                removals[replaced] = removal(draft.checkpoint.evolve(id=replaced), "replaced by a newer one")
         return list(removals.values())
 
     async def _commit(self, changes: list[Change], removals: list[Removal]) -> list[Committed]:
