@@ -1,0 +1,95 @@
+"""The watch over an agent: its detector of drift, and what the loop does about what that says."""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.drift.counting import CountingDetector
+from holdfast.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from holdfast.drift.protocol import Detector, Drift, Event
+
+log = logging.getLogger("holdfast")
+
+POLICIES: Final = ("notify", "checkpoint", "refresh", "stop", "ask")
+
+
+class Answer(StrEnum):
+    """What the loop does about a drift, besides telling of it."""
+
+    NOTIFY = "notify"
+    CHECKPOINT = "checkpoint"
+    ASK = "ask"
+    REFRESH = "refresh"
+    STOP = "stop"
+
+
+_LADDERS: Final = {
+    # What is done the first time, the second time without progress in between, and so on; the last again and again.
+    "notify": (Answer.NOTIFY,),
+    "checkpoint": (Answer.CHECKPOINT,),
+    "refresh": (Answer.REFRESH, Answer.STOP),
+    "stop": (Answer.STOP,),
+    "ask": (Answer.ASK, Answer.REFRESH, Answer.STOP),
+}
+
+
+class Watch:
+    """Tells drift once, when it begins, and climbs a policy's ladder as long as no progress is made.
+
+    Progress is what the agent has completed, and the percentage of its task; to go for a whole refresh period without
+    drift is progress as well.
+    """
+
+    def __init__(self, detector: Detector | None, policy: str) -> None:
+        if policy not in POLICIES:
+            raise InvalidArgument(f"{policy!r} is no policy for drift", hint=f"Policies are {', '.join(POLICIES)}.")
+        self.detector: Detector = CountingDetector() if detector is None else detector
+        self.policy = policy
+        self._drifting = False
+        self._rung = 0  # how often in a row something was done about drift
+        self._progress_then = 0.0
+
+    def observe(self, event: Event) -> Drift | None:
+        """The drift that began with this event, if one did. A detector that fails is logged, and says nothing."""
+        try:
+            drift = self.detector.observe(event)
+        except Exception:
+            log.exception("The detector of drift failed")
+            return None
+        began = drift is not None and not self._drifting
+        self._drifting = drift is not None
+        return drift if began else None
+
+    def answer(self, progress: float) -> Answer:
+        """What to do about a drift that began."""
+        if progress > self._progress_then:
+            self._rung = 0
+        ladder = _LADDERS[self.policy]
+        answer = ladder[min(self._rung, len(ladder) - 1)]
+        self._rung, self._progress_then = self._rung + 1, progress
+        return answer
+
+    def begin_anew(self) -> None:
+        """After a refresh or a nudge: what was before it counts no more."""
+        self.detector.restore({})
+        self._drifting = False
+
+    def all_is_well(self) -> None:
+        """No drift for a whole refresh period, or an end: the ladder begins at its first rung again."""
+        self._rung = 0
+
+    def state(self) -> dict[str, Any]:
+        """What the agent's checkpoints keep of the watch; the detector has a place of its own there."""
+        return {"drifting": self._drifting, "rung": self._rung, "progress_then": self._progress_then}
+
+    def restore(self, metadata: dict[str, Any]) -> None:
+        """Goes on from a checkpoint's metadata."""
+        self.detector.restore(metadata.get("detector") or {})
+        kept = (metadata.get("loop") or {}).get("watch") or {}
+        self._drifting = kept.get("drifting", False)
+        self._rung = kept.get("rung", 0)
+        self._progress_then = kept.get("progress_then", 0.0)
