@@ -247,10 +247,14 @@ class AgentLoop:
     async def _cycle(self) -> bool:
         """Everything that there is to do now, step by step; whether there was anything."""
         while self._first:
-            if not await self._first[0]() or self._ended:
+            step = self._first[0]
+            if not await step() or self._ended:
                 return True
-            self._first.pop(0)
+            if self._first[0] is step:  # a refresh meanwhile may have put another one before it
+                self._first.pop(0)
         await self._do_what_is_due()
+        if self._first:
+            return True
         worked = False
         for message in await self.mailbox.receive() if hasattr(self.agent, "on_message") else ():
             if self._ended or not await self._on_message(message) or self._first:
@@ -511,7 +515,7 @@ class AgentLoop:
                 raise
             except Exception as error:  # noqa: BLE001 - an agent that can't be refreshed goes on as it was
                 await self._take_back(error, "refresh")
-        self._first = [self._recover]
+        self._first = [self._recover, *(step for step in self._first if step != self._recover)]
 
 
 def _check(agent: Any, manager: CheckpointManager, on_drift: str) -> None:

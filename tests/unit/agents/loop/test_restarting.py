@@ -1,0 +1,138 @@
+"""Where a loop goes on from: after an end, a crash, a refresh, or when somebody chose another checkpoint."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import CheckpointManager, SQLiteCheckpointStorage
+from holdfast.agents.loop.loop import AgentLoop
+from holdfast.agents.loop.mailbox import Mailbox
+from tests.unit.agents.loop.samples import HOUR, Clock, Counter, Kinds, new_manager
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+def opened(path, *types):
+    manager = CheckpointManager(SQLiteCheckpointStorage(path))
+    for one in types or (Counter,):
+        manager.register(one)
+    return manager
+
+
+async def run_for(agent, manager, seconds=60, **options):
+    clock = Clock()
+    loop = AgentLoop(agent, manager, clock=clock, idle_seconds=300, **options)
+    clock.at(seconds, loop.stop)
+    await loop.run()
+    return loop
+
+
+async def test_a_fresh_agent_goes_on_from_the_newest_place(path):
+    async with opened(path) as manager:
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        await run_for(Counter(), manager)
+        await Mailbox(manager, "ada").send("two", sender="eve")
+        loop = await run_for(Counter(), manager)
+        assert loop.agent.heard == ["one", "two"]
+
+
+async def test_a_restored_agent_goes_on_from_where_it_was_restored(path):
+    async with opened(path) as manager:
+        for word in ("one", "two"):
+            await Mailbox(manager, "ada", user_id="u").send(word, sender="eve")
+            await run_for(Counter(), manager)
+        first = (await manager.list_by_agent("ada", kind="routine"))[-1]
+        agent = await manager.restore(first.id)
+        agent.heard.append("changed by hand")
+        await Mailbox(manager, "ada").send("three", sender="eve")
+        loop = await run_for(agent, manager)
+        assert loop.agent.heard == ["one", "changed by hand", "three"]
+        fresh = await run_for(Counter(), manager)
+        assert fresh.agent.heard == ["one", "changed by hand", "three"]
+        assert (await manager.verify()).ok
+
+
+async def test_what_somebody_saved_meanwhile_is_gone_on_from(path):
+    async with opened(path) as manager:
+        await run_for(Counter(), manager)
+        agent = await manager.restore((await manager.latest("ada")).id)
+        agent.heard.append("by hand")
+        await manager.save(agent)
+        assert (await run_for(Counter(), manager)).agent.heard == ["by hand"]
+
+
+async def test_a_refresh_restarts_the_agent_with_a_clean_context(path):
+    async with opened(path) as manager:
+        kinds = Kinds(manager)
+        first = Counter()
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        loop = await run_for(first, manager, seconds=2 * HOUR + 60)
+        assert loop.agent is not first
+        assert (loop.agent.heard, loop.agent.context) == (["one"], [])
+        assert first.context == ["one"]
+        assert kinds.why()[-4:] == ["routine", "refresh", "refreshed", "stopped"]
+        recovery = await manager.latest("ada", kind="recovery")
+        assert (await manager.load(recovery.id)).state["context"] == ["one"]
+        assert recovery.metadata["loop"]["why"] == "refresh"
+
+
+async def test_an_agent_of_a_type_that_nobody_registered_is_refreshed_in_place(path):
+    class Unregistered(Counter):
+        pass
+
+    async with opened(path) as manager:
+        agent = Unregistered()
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        loop = await run_for(agent, manager, seconds=2 * HOUR + 60)
+        assert loop.agent is agent
+        assert (agent.heard, agent.context) == (["one"], [])
+
+
+async def test_an_agent_that_cant_be_refreshed_goes_on_as_it_was(path):
+    class Stubborn(Counter):
+        def refresh(self):
+            self.heard.clear()
+            raise RuntimeError("no")
+
+    async with opened(path, Stubborn) as manager:
+        kinds = Kinds(manager)
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        loop = await run_for(Stubborn(), manager, seconds=2 * HOUR + 60)
+        assert loop.agent.heard == ["one"]
+        assert kinds.why(kind="recovery") == ["refresh", "error"]
+
+
+async def test_recover_is_called_before_anything_else_and_again_after_a_refresh(path):
+    calls = []
+
+    class Recovering(Counter):
+        async def recover(self):
+            calls.append(len(self.heard))
+            if len(calls) == 1:
+                raise ConnectionError("not yet")
+            self.heard.append("recovered")
+
+    async with opened(path, Recovering) as manager:
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        loop = await run_for(Recovering(), manager, seconds=2 * HOUR + 60)
+        assert calls == [0, 0, 2]
+        assert loop.agent.heard == ["recovered", "one", "recovered"]
+
+
+async def test_what_was_pinned_of_the_steps_stays(path):
+    async with opened(path) as manager:
+        pinned = []
+
+        @manager.on("checkpoint_saved")
+        async def pin(checkpoint):
+            if not pinned and checkpoint.kind == "auto":
+                pinned.append(checkpoint.id)
+                await manager.pin(checkpoint.id)
+
+        for word in ("one", "two"):
+            await Mailbox(manager, "ada", user_id="u").send(word, sender="eve")
+        await run_for(Counter(), manager)
+        assert pinned[0] in {one.id for one in await manager.list_by_agent("ada")}
