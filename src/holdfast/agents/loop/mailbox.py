@@ -10,7 +10,7 @@ from holdfast.history.checkpoint import Kind
 
 if TYPE_CHECKING:
     from holdfast.durable.manager import CheckpointManager
-    from holdfast.storage.protocol import InboxMessage
+    from holdfast.storage.protocol import AgentInfo, InboxMessage
 
 
 class Mailbox:
@@ -35,7 +35,7 @@ class Mailbox:
         """Puts a message, any value that a state may hold, behind the others. Returns its number."""
         user_id = self.user_id or self.manager.user_id
         if user_id is None:
-            info = await self.manager.store.agent(self.agent_id)
+            info = await self._info()
             user_id = "default" if info is None else info.user_id
         number = await self.manager.store.send(self.agent_id, user_id, content, sender=sender)
         wake(self.manager.store, self.agent_id)
@@ -43,6 +43,8 @@ class Mailbox:
 
     async def receive(self, limit: int = 100) -> list[InboxMessage]:
         """The messages that wait, oldest first. They wait until they are acknowledged."""
+        if self.manager.user_id is not None and await self._info() is None:
+            return []
         return await self.manager.store.inbox(self.agent_id, limit=limit)
 
     async def acknowledge(
@@ -58,5 +60,10 @@ class Mailbox:
 
     async def waiting(self) -> int:
         """How many messages wait."""
-        info = await self.manager.store.agent(self.agent_id)
+        info = await self._info()
         return 0 if info is None else info.inbox_last - info.inbox_acknowledged
+
+    async def _info(self) -> AgentInfo | None:
+        """What the store knows of the agent; to a scoped manager, another user's is like an unknown one."""
+        info = await self.manager.store.agent(self.agent_id)
+        return info if info is not None and self.manager.user_id in (None, info.user_id) else None

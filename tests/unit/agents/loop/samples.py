@@ -95,3 +95,9 @@ def new_manager(*types):
     for one in types or (Counter,):
         manager.register(one)
     return manager
+
+
+async def until(true):
+    """Lets the others go on until this is so."""
+    while not await true():  # noqa: ASYNC110 - what it waits for has no event
+        await asyncio.sleep(0)

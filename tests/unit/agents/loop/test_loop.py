@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -128,7 +129,9 @@ async def test_after_an_error_the_agent_is_as_before_and_its_message_comes_again
     assert kinds()["recovery"] == 2
     errors = [one.metadata["loop"]["error"] for one in kinds.saved if one.kind == "recovery"]
     assert errors == ["ZeroDivisionError: by zero"] * 2
-    assert [one.content for one in await Mailbox(manager, "bob").receive()] == ["half done"] * 2, "once for each message"
+    assert [one.content for one in await Mailbox(manager, "bob").receive()] == ["half done"] * 2, (
+        "once for each message"
+    )
 
 
 async def test_the_delay_after_an_error_grows_and_begins_again_after_a_success(manager, clock):
@@ -146,11 +149,11 @@ async def test_the_delay_after_an_error_grows_and_begins_again_after_a_success(m
     loop = loop_of(Timed(), manager, clock, delay_seconds=2, delay_seconds_max=10, detector=Quiet())
     await loop.mailbox.send("one", sender="eve")
     await run_until(loop, clock, 600)
-    assert [later - sooner for sooner, later in zip(moments, moments[1:], strict=False)] == [2, 4, 8, 10, 10]
+    assert [later - sooner for sooner, later in pairwise(moments)] == [2, 4, 8, 10, 10]
     loop.agent.failures, moments[:] = 1, []
     await loop.mailbox.send("two", sender="eve")
     await run_until(loop, clock, 600)
-    assert [later - sooner for sooner, later in zip(moments, moments[1:], strict=False)] == [2]
+    assert [later - sooner for sooner, later in pairwise(moments)] == [2]
     assert loop.agent.heard == ["one", "two"]
 
 
@@ -214,10 +217,13 @@ class Deploying(Counter):
                 self.kinds = [one.kind for one in await self.manager.list_by_agent("ada")]
                 self.operation = operation
                 if self.fails:
-                    raise ConnectionError("web-1 does not answer")
+                    self.fail()
         except ConnectionError:
             self.caught = True
         self.heard.append("after")
+
+    def fail(self):
+        raise ConnectionError("web-1 does not answer")
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -7,7 +7,7 @@ import pytest
 from holdfast import CheckpointManager, SQLiteCheckpointStorage
 from holdfast.agents.loop.loop import AgentLoop
 from holdfast.agents.loop.mailbox import Mailbox
-from tests.unit.agents.loop.samples import HOUR, Clock, Counter, Kinds, new_manager
+from tests.unit.agents.loop.samples import HOUR, Clock, Counter, Kinds
 
 
 @pytest.fixture
