@@ -157,11 +157,17 @@ def records_of(
 
 
 def received_again(messages: Iterable[tuple[int, str, int]], again: ReceiveAgain) -> list[int]:
-    """Which of the messages (number, sender, original number) wait again, in order; each original once."""
+    """Which of the messages (number, sender, original number) wait again, in order; each original once.
+
+    Those that waited at that moment, and those that were sent later by anybody whose sending is not undone. What had
+    been dealt with by then may have a later number as well, from an inbox that was put back to a time before that.
+    """
+    listed = [*messages]
+    waited = {original for number, _, original in listed if again.acknowledged < number <= again.last}
     numbers: dict[int, int] = {}
-    for number, sender, original in messages:
-        undone = original > again.last and sender in again.without
-        if original > again.acknowledged and not undone:
+    for number, sender, original in listed:
+        later = original > again.last and sender not in again.without
+        if original in waited or later:
             numbers.setdefault(original, number)
     return list(numbers.values())
 

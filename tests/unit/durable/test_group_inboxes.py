@@ -112,3 +112,47 @@ async def test_a_group_whose_agent_is_held_elsewhere_is_not_put_back(tmp_path):
             await here.restore_group(group_id)
         assert await waiting(here, "a") == ["one"]
         await there.store.commit(Change(agent_id="a", user_id="user", epoch=elsewhere.epoch))
+
+
+async def test_a_cut_of_a_group_that_was_put_back_before_has_what_waited_then(manager):
+    a = Talker("a")
+    await send(manager, "a", "one", sender="person")
+    first = await manager.save_group([a])
+    await hear(manager, a)
+    [a] = await manager.restore_group(first)
+    second = await manager.save_group([a])  # "one" waits again, with a new number
+    await hear(manager, a)
+    await send(manager, "a", "two", sender="person")
+    for group_id in (second, first, second):
+        [a] = await manager.restore_group(group_id)
+        assert await waiting(manager, "a") == ["one", "two"]
+    assert (await manager.verify()).ok
+
+
+async def test_what_was_dealt_with_at_a_later_cut_does_not_come_back_from_an_earlier_one(manager):
+    a = Talker("a")
+    await send(manager, "a", "one", sender="person")
+    first = await manager.save_group([a])
+    await hear(manager, a)
+    second = await manager.save_group([a])
+    await manager.restore_group(first)
+    assert await waiting(manager, "a") == ["one"]
+    [a] = await manager.restore_group(second)
+    assert (a.heard, await waiting(manager, "a")) == (["one"], [])
+
+
+async def test_the_newest_checkpoints_after_a_group_was_put_back_are_as_its_cut(manager):
+    """Whoever begins again with the newest checkpoint must not have received what waits again."""
+    a, b = Talker("a"), Talker("b")
+    await send(manager, "a", "one", sender="person")
+    group_id = await manager.save_group([a, b], metadata={"cut": 1})
+    await hear(manager, a)
+    await manager.save(a)
+    await manager.save(b)
+    restored = await manager.restore_group(group_id)
+    for agent in restored:
+        latest = await manager.latest(agent.agent_id)
+        assert (latest.kind, latest.metadata) == ("recovery", {"cut": 1, "restored_group": group_id})
+        assert (await manager.restore(latest.id)).heard == []
+        saved = await manager.load(await manager.save(agent))
+        assert saved.parent_checkpoint_id == latest.id

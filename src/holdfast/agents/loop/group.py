@@ -72,6 +72,7 @@ class LoopGroup:
         async with AsyncExitStack() as stack:
             for loop in self.loops:
                 await stack.enter_async_context(loop.between_steps)
+                await loop.find_place()
             for _, tasks in sorted(lists.items()):
                 await stack.enter_async_context(tasks.held())
                 await tasks.settle()

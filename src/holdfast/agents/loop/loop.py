@@ -244,6 +244,13 @@ class AgentLoop:
                     raise
                 await self._pause(error)
 
+    async def find_place(self) -> None:
+        """Brings the agent of a loop that has not run yet to where it would begin. Only who holds `between_steps`."""
+        if self.place.checkpoint_id is None:
+            before = await self.manager.store.agent(self.agent_id)
+            async with self.manager.hold(self.agent_id, self.user_id) as epoch:
+                await self.place.begin(epoch, before, anew=False)
+
     async def _cycle(self) -> bool:
         """Everything that there is to do now, step by step; whether there was anything."""
         while self._first:
