@@ -381,7 +381,7 @@ class AgentLoop:
             event = Event(
                 action=action,
                 arguments=arguments,
-                outcome=outcome,
+                outcome=_progress_of(turn) if outcome is None and is_task and failure is None else outcome,
                 error=None if failure is None else _told(failure),
                 duration_seconds=self.clock.now() - began,
                 progress=self._progress(turn) if is_task else None,
@@ -546,3 +546,8 @@ def _check(agent: Any, manager: CheckpointManager, on_drift: str) -> None:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def _progress_of(turn: Turn) -> str:
+    """What came of a slice of work that returned nothing: slices that get on must not look the same."""
+    return "completed" if turn.task is None else f"{turn.task.progress_percentage:g} %"
