@@ -73,16 +73,17 @@ class LoopGroup:
             for loop in self.loops:
                 await stack.enter_async_context(loop.between_steps)
                 await loop.find_place()
+            settled = []
             for _, tasks in sorted(lists.items()):
                 await stack.enter_async_context(tasks.held())
-                await tasks.settle()
+                settled.append(await tasks.settle())
             why = Kind.of(kind)
             wanted = [
                 (loop.agent, await loop.place.purpose(why, {"why": "group"}, group_id=group_id, metadata=metadata))
                 for loop in self.loops
             ]
             of_lists = Purpose(kind=why, metadata=metadata, group_id=group_id)
-            saved = await self.manager.save_each(*wanted, *((tasks, of_lists) for tasks in lists.values()))
+            saved = await self.manager.save_each(*wanted, *((tasks, of_lists) for tasks in settled))
             for loop, checkpoint in zip(self.loops, saved, strict=False):
                 loop.place.saved(checkpoint)
         return group_id

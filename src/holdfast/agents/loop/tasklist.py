@@ -41,7 +41,7 @@ class TaskList:
         self.agent_id = list_id
         self.user_id = user_id or manager.user_id or "default"
         self.status = ""
-        self._base: Tasks = {}
+        self._base: Tasks = {}  # of one that was settled: what it is saved as
         self._known: tuple[object, Tasks] = (None, {})
         if not manager.types.knows("TaskList"):
             manager.register(lambda found: TaskList(manager, found.agent_id, user_id=found.user_id), name="TaskList")
@@ -104,21 +104,22 @@ class TaskList:
     def restore_state(self, state: dict[str, Any]) -> None:
         self._base = from_state(state)
 
-    async def settle(self) -> None:
-        """Saves the list as its entries left it, and acknowledges them. Only within `held`."""
-        checkpoint, entries = await self._read()
+    async def settle(self) -> TaskList:
+        """Saves the list as its entries left it, and acknowledges them. Returns what was saved. Only within `held`."""
+        checkpoint, base, entries = await self._read()
+        settled = TaskList(self.manager, self.agent_id, user_id=self.user_id)  # nothing that goes on now changes it
+        settled._base = folded(base, [one.content for one in entries])
         if checkpoint is not None:
-            self.manager.go_on_from(self, checkpoint.id)
-        if checkpoint is not None and not entries:
-            return
-        self._base = folded(self._base, [one.content for one in entries])
-        stays = checkpoint is None or checkpoint.pinned or checkpoint.group_id is not None
-        purpose = Purpose(
-            kind=Kind.AUTO,
-            acknowledge=entries[-1].number if entries else None,
-            replaces=() if stays or checkpoint is None else (checkpoint.id,),
-        )
-        await self.manager.save_each((self, purpose))
+            self.manager.go_on_from(settled, checkpoint.id)
+        if entries or checkpoint is None:
+            stays = checkpoint is None or checkpoint.pinned or checkpoint.group_id is not None
+            purpose = Purpose(
+                kind=Kind.AUTO,
+                acknowledge=entries[-1].number if entries else None,
+                replaces=() if stays or checkpoint is None else (checkpoint.id,),
+            )
+            await self.manager.save_each((settled, purpose))
+        return settled
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -167,14 +168,14 @@ class TaskList:
         info = await self.manager.store.agent(self.agent_id)
         mark = None if info is None else (info.tip, info.inbox_acknowledged, info.inbox_last)
         if mark is not None and mark != self._known[0]:
-            _, entries = await self._read()
-            self._known = mark, folded(self._base, [one.content for one in entries])
+            _, base, entries = await self._read()
+            self._known = mark, folded(base, [one.content for one in entries])
             if len(entries) > _ENTRIES_MAX:
                 await self._settle_soon()
         return self._known[1] if mark is not None else {}
 
-    async def _read(self) -> tuple[Checkpoint | None, list[InboxMessage]]:
-        """Reads the list's newest checkpoint, and returns it with what was written since, as of one moment."""
+    async def _read(self) -> tuple[Checkpoint | None, Tasks, list[InboxMessage]]:
+        """The list's newest checkpoint, the tasks in it, and what was written since, as of one moment."""
         store = self.manager.store
         before = await store.agent(self.agent_id)
         while True:
@@ -186,8 +187,7 @@ class TaskList:
             if _saved_at(before) == _saved_at(after):
                 break
             before = after
-        self._base = {} if found is None else from_state(found[1].decode())
-        return checkpoint, entries
+        return checkpoint, {} if found is None else from_state(found[1].decode()), entries
 
     async def _settle_soon(self) -> None:
         """Saves the list, unless somebody does so already: it can wait."""
