@@ -15,7 +15,6 @@ import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 from holdfast.agents.loop.group import LoopGroup
@@ -135,9 +134,9 @@ async def claims(folder: Path) -> tuple[int, list[str]]:
     sent = {name: [[name, number] for number in range(int((folder / name).read_text()))] for name in SENDERS}
     all_sent = sorted(one for each in sent.values() for one in each)
     for agent in (a, b):
-        for name in SENDERS:
-            if [one for one in agent.heard if one[0] == name] != sent[name]:
-                broken.append(f"{agent.agent_id} heard otherwise than {name} sent")
+        heard = {name: [one for one in agent.heard if one[0] == name] for name in SENDERS}
+        if heard != sent:
+            broken.append(f"{agent.agent_id} heard otherwise than was sent")
         if sorted(agent.heard) != all_sent:
             broken.append(f"{agent.agent_id} heard {len(agent.heard)} of {len(all_sent)} messages")
         if sorted(agent.critical) != [one for one in all_sent if one[1] % 5 == 0]:

@@ -102,6 +102,7 @@ class Manager:
             raise
         run(_left(held.__aexit__(None, None, None)))
 
+    noting = _at_once(CheckpointManager.noting)
     load = _waiting(CheckpointManager.load)
     list_by_user = _waiting(CheckpointManager.list_by_user)
     list_by_agent = _waiting(CheckpointManager.list_by_agent)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -206,6 +206,15 @@ class CheckpointManager:
         finally:
             self._operations.end(operation)
             await self._let_go(operation)
+
+    @contextmanager
+    def noting(self, agent_id: str, metadata: dict[str, Any]) -> Iterator[None]:
+        """What this manager saves of the agent within the block has this in its metadata as well."""
+        self._operations.notes[agent_id] = metadata
+        try:
+            yield
+        finally:
+            del self._operations.notes[agent_id]
 
     async def _let_go(self, operation: Operation) -> None:
         """Gives an agent back. Who took it over, or a store that fails now, gives it back as well, by other ways."""

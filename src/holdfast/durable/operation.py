@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.durable.committed import checkpoint_of
 
@@ -37,10 +37,11 @@ class Operation:
 
 
 class Operations:
-    """The operations under way, the innermost last for each agent."""
+    """The operations under way, the innermost last for each agent, and what is noted with all that is saved of it."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[Operation]] = {}
+        self.notes: dict[str, dict[str, Any]] = {}
 
     def of(self, agent_id: str | None) -> Operation | None:
         """The innermost operation that holds this agent."""

@@ -123,7 +123,7 @@ class Saver:
 
     def _draft(self, agent: Any, seen: Portrait, purpose: Purpose, place: tuple[int, int] | None) -> Draft:
         """Encodes the state now: what the agent does while the commit is under way is the next checkpoint's."""
-        state, metadata = seen.state, dict(purpose.metadata or {})
+        state, metadata = seen.state, {**(purpose.metadata or {}), **self.operations.notes.get(seen.agent_id, {})}
         fields, summary = seen.collected_fields, seen.context_summary
         if self.redact is not None:
             state, found = self.redact(state, "state")

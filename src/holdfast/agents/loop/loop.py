@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from holdfast.drift.protocol import Detector, Drift
     from holdfast.durable.manager import CheckpointManager
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.storage.protocol import AgentInfo, InboxMessage
+    from holdfast.storage.protocol import InboxMessage
 
 log = logging.getLogger("holdfast")
 
@@ -220,9 +220,8 @@ class AgentLoop:
     # --- the loop
 
     async def _run_held(self, *, anew: bool, take_over: bool) -> Ended:
-        before = await self.manager.store.agent(self.agent_id)
-        async with self.manager.hold(self.agent_id, self.user_id, take_over=take_over) as epoch:
-            await self._find_place(epoch, before, anew=anew)
+        async with self.manager.hold(self.agent_id, self.user_id, take_over=take_over):
+            await self._find_place(anew=anew)
             self._first = [self._recover, self._settle_interrupted]
             while self._ended is None:
                 self._woken.clear()
@@ -234,11 +233,11 @@ class AgentLoop:
                     await (asyncio.sleep(0) if worked else self._idle())
             return await self._finally(self._ended)
 
-    async def _find_place(self, epoch: int, before: AgentInfo | None, *, anew: bool) -> None:
+    async def _find_place(self, *, anew: bool) -> None:
         while True:
             try:
                 async with self.between_steps:
-                    return await self.place.begin(epoch, before, anew=anew)
+                    return await self.place.begin(anew=anew)
             except DiskFull as error:
                 if self._ended is not None:
                     raise
@@ -247,9 +246,8 @@ class AgentLoop:
     async def find_place(self) -> None:
         """Brings the agent of a loop that has not run yet to where it would begin. Only who holds `between_steps`."""
         if self.place.checkpoint_id is None:
-            before = await self.manager.store.agent(self.agent_id)
-            async with self.manager.hold(self.agent_id, self.user_id) as epoch:
-                await self.place.begin(epoch, before, anew=False)
+            async with self.manager.hold(self.agent_id, self.user_id):
+                await self.place.begin(anew=False)
 
     async def _cycle(self) -> bool:
         """Everything that there is to do now, step by step; whether there was anything."""
@@ -414,7 +412,8 @@ class AgentLoop:
         self._work = asyncio.ensure_future(work(turn))
         within.reset(token)
         try:
-            return await self._work
+            with self.place.within():
+                return await self._work
         except asyncio.CancelledError:
             here = asyncio.current_task()
             ours = here is None or not here.cancelling()

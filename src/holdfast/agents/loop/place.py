@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.durable.saving import Purpose
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.history.checkpoint import Checkpoint
-    from holdfast.storage.protocol import AgentInfo, Outgoing
+    from holdfast.storage.protocol import Outgoing
 
 log = logging.getLogger("holdfast")
 
@@ -24,9 +24,8 @@ class Place:
     """Where an agent stands: the checkpoint after its last whole step, which agrees with its inbox.
 
     The checkpoint of a step (kind `auto`) goes with the commit of the next one, so that an agent which runs for days
-    leaves one of them. Its metadata says `loop`: what the loop must know again, and the epoch in which it was made.
-    What is saved within a step, the `pre_operation` checkpoints, names the place that the step began at: a process
-    that dies there begins the whole step again.
+    leaves one of them. Its metadata says `loop`: what the loop must know again. What is saved within a step, by an
+    operation or by the agent itself, names the place that the step began at: whoever finds it begins the step again.
     """
 
     def __init__(self, manager: CheckpointManager, agent: Any, watch: Watch) -> None:
@@ -38,27 +37,25 @@ class Place:
         self.completed = 0  # tasks, ever: what progress is told by
         self.checkpoint_id: str | None = None
         self._kind = ""
-        self._epoch = 0
         self._step: str | None = None  # the last step's checkpoint, which the next one replaces
         self._pinned: str | None = None  # a step's checkpoint that this pinned itself
         self.gone: list[str] = []  # what goes with the next commit
 
     # --- the beginning
 
-    async def begin(self, epoch: int, before: AgentInfo | None, *, anew: bool) -> None:
-        """Finds the place to go on from, and brings the agent there. `before` is what the store knew before `epoch`.
+    async def begin(self, *, anew: bool) -> None:
+        """Finds the place to go on from, and brings the agent there.
 
         An agent that was restored by somebody goes on from there, as it is now. Any other, and every one `anew`, is
-        brought to the newest place that there is. The first has none, and begins with what the agent is now.
+        brought to its newest place. The first has none, and begins with what the agent is now.
         """
-        self._epoch = epoch
         here = None if anew else self.manager.came_from(self.agent)
         if here is None:
-            found = await self._newest(before)
+            found = await self.manager.latest(self.agent_id)
         else:
             found = await self.manager.store.position(here)
-        if found is not None and (whole := self._began_at(found)) is not None:
-            here, found = None, await self._position(whole)
+        if found is not None and (place := _began_at(found)) is not None:
+            here, found = None, await self._position(place)
         if found is None:
             await self.save(Kind.AUTO, {"why": "the beginning"})
             return
@@ -71,22 +68,6 @@ class Place:
             await self.back()
         else:
             await self.save(Kind.AUTO, {"why": "the beginning"})  # it may have been changed since
-
-    async def _newest(self, before: AgentInfo | None) -> Checkpoint | None:
-        """The newest place. After a crash, what the dead process saved since its last whole step is passed over."""
-        listed = await self.manager.list_by_agent(self.agent_id, limit=1000)
-        if not listed:
-            return None
-        died = before is not None and before.owner is not None and self._epoch == before.epoch + 1
-        ours = next((one for one in listed if "loop" in one.metadata and self._began_at(one) is None), None)
-        if died and ours is not None and before is not None and ours.metadata["loop"].get("epoch") == before.epoch:
-            return ours
-        return listed[0]
-
-    def _began_at(self, checkpoint: Checkpoint) -> str | None:
-        """The place at which the step began that this checkpoint was saved in; None when it is a place itself."""
-        loop = checkpoint.metadata.get("loop")
-        return loop.get("within") if isinstance(loop, dict) else None
 
     async def _position(self, checkpoint_id: str) -> Checkpoint:
         found = await self.manager.store.position(checkpoint_id)
@@ -155,7 +136,7 @@ class Place:
         return [self._step]
 
     def _metadata(self, about: dict[str, Any]) -> dict[str, Any]:
-        loop = {"epoch": self._epoch, "completed": self.completed, "watch": self.watch.state(), **about}
+        loop = {"completed": self.completed, "watch": self.watch.state(), **about}
         return {"loop": loop, "detector": self.watch.detector.state()}
 
     # --- back
@@ -174,10 +155,12 @@ class Place:
 
     # --- operations within a step
 
+    def within(self) -> AbstractContextManager[None]:
+        """Marks what is saved of the agent in this block, a step, as no place to go on from."""
+        return self.manager.noting(self.agent_id, {"loop": {"within": self.checkpoint_id}})
+
     def operation(self, name: str, metadata: dict[str, Any]) -> AbstractAsyncContextManager[Operation]:
-        return self.manager.operation(
-            self.agent, name, metadata={**metadata, **self._metadata({"within": self.checkpoint_id})}
-        )
+        return self.manager.operation(self.agent, name, metadata=metadata)
 
     async def keep(self) -> None:
         """Keeps the place from the limits of a policy while something newer is there."""
@@ -197,3 +180,9 @@ class Place:
 
 def _is_step(checkpoint: Checkpoint) -> bool:
     return checkpoint.kind == Kind.AUTO and "loop" in checkpoint.metadata and checkpoint.group_id is None
+
+
+def _began_at(checkpoint: Checkpoint) -> str | None:
+    """The place at which the step began that this checkpoint was saved in; None when it was saved between steps."""
+    loop = checkpoint.metadata.get("loop")
+    return loop.get("within") if isinstance(loop, dict) else None

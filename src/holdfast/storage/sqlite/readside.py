@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,7 +128,8 @@ class ReadSide:
 
     def _let_go(self) -> None:
         if self.reader is not None:
-            self.reader.db.close()
+            with suppress(apsw.Error):  # the last connection writes when it is closed, perhaps to a disk that fails
+                self.reader.db.close()
             lifetime.closed(self.settings.path)
             self.reader = None
 

@@ -32,7 +32,7 @@ class Clock:
             self.time = max(self.time, moment)
             done = do()
             if asyncio.iscoroutine(done):
-                await done
+                await asyncio.shield(asyncio.ensure_future(done))  # a sleep may be cut short, a plan is carried out
             for _ in range(10):  # whom this woke comes first
                 await asyncio.sleep(0)
         self.time = max(self.time, until)
