@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from holdfast.agents.standard.status import AgentStatus
     from holdfast.drift.detector import DriftDetector
     from holdfast.drift.protocol import Drift, DriftEvent
+    from holdfast.agents.loop.ended import Ended
+    from holdfast.agents.loop.group import LoopGroup
+    from holdfast.agents.loop.loop import AgentLoop
+    from holdfast.agents.loop.mailbox import Mailbox
+    from holdfast.agents.loop.tasklist import TaskList
+    from holdfast.agents.loop.tasks import Task
+    from holdfast.agents.loop.turn import Turn
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.durable.redaction import Redactor
@@ -69,7 +76,7 @@ if TYPE_CHECKING:
     from holdfast.history.retention import Policy, Removal
     from holdfast.storage.files import FileCheckpointStorage
     from holdfast.storage.memory import InMemoryCheckpointStorage
-    from holdfast.storage.protocol import CheckpointStorage, Damage, Report, Store
+    from holdfast.storage.protocol import CheckpointStorage, Damage, InboxMessage, Report, Store
     from holdfast.storage.sqlite.store import SQLiteCheckpointStorage
 
 _HOMES = {
@@ -81,6 +88,13 @@ _HOMES = {
     "agents.standard.status": ("AgentStatus",),
     "drift.detector": ("DriftDetector",),
     "drift.protocol": ("Drift", "DriftEvent"),
+    "agents.loop.ended": ("Ended",),
+    "agents.loop.group": ("LoopGroup",),
+    "agents.loop.loop": ("AgentLoop",),
+    "agents.loop.mailbox": ("Mailbox",),
+    "agents.loop.tasklist": ("TaskList",),
+    "agents.loop.tasks": ("Task",),
+    "agents.loop.turn": ("Turn",),
     "durable.manager": ("CheckpointManager",),
     "durable.operation": ("Operation",),
     "durable.redaction": ("Redactor",),
@@ -131,7 +145,7 @@ _HOMES = {
     "history.retention": ("Policy", "Removal"),
     "storage.files": ("FileCheckpointStorage",),
     "storage.memory": ("InMemoryCheckpointStorage",),
-    "storage.protocol": ("CheckpointStorage", "Damage", "Report", "Store"),
+    "storage.protocol": ("CheckpointStorage", "Damage", "InboxMessage", "Report", "Store"),
     "storage.sqlite.store": ("SQLiteCheckpointStorage",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -139,6 +153,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AgentResult",
     "AgentStatus",
+    "AgentLoop",
     "Change",
     "Checkpoint",
     "CheckpointDiff",
@@ -154,18 +169,22 @@ __all__ = [
     "DriftDetector",
     "DriftEvent",
     "DuplicateId",
+    "Ended",
     "FileCheckpointStorage",
     "Happened",
     "HoldfastError",
     "IllegalTransition",
     "InMemoryCheckpointStorage",
     "InputField",
+    "InboxMessage",
     "InvalidArgument",
     "InvalidImport",
     "KeyMissing",
     "Kind",
     "Limits",
     "Message",
+    "LoopGroup",
+    "Mailbox",
     "MissingExtra",
     "MissingMethod",
     "Mount",
@@ -190,8 +209,11 @@ __all__ = [
     "StandardAgent",
     "StorageFailed",
     "Store",
+    "Task",
+    "TaskList",
     "TooLarge",
     "Tool",
+    "Turn",
     "Unknown",
     "UnknownAgent",
     "UnknownAgentType",
