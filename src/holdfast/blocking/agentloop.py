@@ -81,7 +81,7 @@ class Turn(AsyncTurn):
 
 
 class _Loop(asynchronous.AgentLoop):
-    def turn(self, task: Task | None, *, attempt: int) -> Turn:
+    def _turn(self, task: Task | None, attempt: int) -> Turn:
         return Turn(self.place, self.tasks, task, attempt=attempt)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from holdfast.agents.loop.loop import within
 from holdfast.agents.loop.running import is_running
-from holdfast.agents.loop.tasklist import TaskList
+from holdfast.agents.loop.steps import within
+from holdfast.agents.loop.tasklist import TaskList, make_known
 from holdfast.durable.saving import Purpose
 from holdfast.errors import InvalidArgument
 from holdfast.history.checkpoint import Kind
@@ -62,7 +62,7 @@ class LoopGroup:
 
         It waits for the steps that they are at, and lets none begin a new one meanwhile.
         """
-        if within.get() in self.loops:
+        if within.get() in [loop.place for loop in self.loops]:
             raise InvalidArgument(
                 "A group can't be saved within a step of one of its loops, for whose end it would wait",
                 hint="Save it from outside: from a task of its own, or a handler of another program.",
@@ -71,17 +71,14 @@ class LoopGroup:
         lists = {loop.tasks.agent_id: loop.tasks for loop in self.loops}
         async with AsyncExitStack() as stack:
             for loop in self.loops:
-                await stack.enter_async_context(loop.between_steps)
+                await stack.enter_async_context(loop.steps.between)
                 await loop.find_place()
             settled = []
             for _, tasks in sorted(lists.items()):
                 await stack.enter_async_context(tasks.held())
                 settled.append(await tasks.settle())
             why = Kind.of(kind)
-            wanted = [
-                (loop.agent, await loop.place.purpose(why, {"why": "group"}, group_id=group_id, metadata=metadata))
-                for loop in self.loops
-            ]
+            wanted = [(loop.agent, await loop.place.of_group(why, group_id, metadata)) for loop in self.loops]
             of_lists = Purpose(kind=why, metadata=metadata, group_id=group_id)
             saved = await self.manager.save_each(*wanted, *((tasks, of_lists) for tasks in settled))
             for loop, checkpoint in zip(self.loops, saved, strict=False):
@@ -100,7 +97,7 @@ class LoopGroup:
                     group_id=group_id,
                     hint="Stop the group's loops first.",
                 )
-        TaskList(manager, group_id)  # so that the manager knows how a list is rebuilt
+        make_known(manager)
         return [one for one in await manager.restore_group(group_id) if not isinstance(one, TaskList)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ class Place:
         self._kind = ""
         self._step: str | None = None  # the last step's checkpoint, which the next one replaces
         self._pinned: str | None = None  # a step's checkpoint that this pinned itself
-        self.gone: list[str] = []  # what goes with the next commit
+        self._gone: list[str] = []  # what goes with the next commit
 
     # --- the beginning
 
@@ -54,8 +55,12 @@ class Place:
             found = await self.manager.latest(self.agent_id)
         else:
             found = await self.manager.store.position(here)
-        if found is not None and (place := _began_at(found)) is not None:
-            here, found = None, await self._position(place)
+        if found is not None and (began_at := _began_at(found)) is not None:
+            place = await self.manager.store.position(began_at)
+            if place is not None and not place.deleted:
+                here, found = None, place
+            elif here is None:
+                raise self._gone_place(began_at)
         if found is None:
             await self.save(Kind.AUTO, {"why": "the beginning"})
             return
@@ -69,16 +74,13 @@ class Place:
         else:
             await self.save(Kind.AUTO, {"why": "the beginning"})  # it may have been changed since
 
-    async def _position(self, checkpoint_id: str) -> Checkpoint:
-        found = await self.manager.store.position(checkpoint_id)
-        if found is None or found.deleted:
-            raise UnknownCheckpoint(
-                f"The checkpoint {checkpoint_id} at which agent {self.agent_id} began its last step is gone",
-                agent_id=self.agent_id,
-                checkpoint_id=checkpoint_id,
-                hint="Restore a checkpoint that you choose, and start the loop with that agent.",
-            )
-        return found
+    def _gone_place(self, checkpoint_id: str) -> UnknownCheckpoint:
+        return UnknownCheckpoint(
+            f"The checkpoint {checkpoint_id} at which agent {self.agent_id} began its last step is gone",
+            agent_id=self.agent_id,
+            checkpoint_id=checkpoint_id,
+            hint="Restore a checkpoint that you choose, and start the loop with that agent.",
+        )
 
     def _know(self, metadata: dict[str, Any]) -> None:
         kept = metadata.get("loop")
@@ -93,36 +95,55 @@ class Place:
         *,
         acknowledge: int | None = None,
         send: tuple[Outgoing, ...] = (),
-    ) -> str:
-        """Saves the agent as it is now, which is its place from now on."""
-        purpose = await self.purpose(kind, about, acknowledge=acknowledge, send=send)
-        [saved] = await self.manager.save_each((self.agent, purpose))
-        self.saved(saved)
-        return saved.id
+        completed: int = 0,
+        settles: str | None = None,
+    ) -> None:
+        """Saves the agent as it is now, which is its place from now on.
 
-    async def purpose(
+        Who is cancelled meanwhile is so afterwards: whether it was saved must be known.
+        """
+        saving = asyncio.ensure_future(self._save(kind, about, acknowledge, send, completed, settles))
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait([saving])
+            if not saving.cancelled() and saving.exception() is not None:
+                log.warning("Agent %s was not saved: %s", self.agent_id, saving.exception())
+            raise
+
+    async def _save(
         self,
         kind: Kind,
         about: dict[str, Any],
-        *,
-        acknowledge: int | None = None,
-        send: tuple[Outgoing, ...] = (),
-        group_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
-    ) -> Purpose:
-        return Purpose(
+        acknowledge: int | None,
+        send: tuple[Outgoing, ...],
+        completed: int,
+        settles: str | None,
+    ) -> None:
+        purpose = Purpose(
             kind=kind,
-            metadata={**(metadata or {}), **self._metadata(about)},
+            metadata=self._metadata(about, completed),
             acknowledge=acknowledge,
             send=send,
+            replaces=(*self._gone, *await self._replaced(), *([settles] if settles else [])),
+        )
+        [saved] = await self.manager.save_each((self.agent, purpose))
+        self.completed += completed
+        self.saved(saved)
+
+    async def of_group(self, kind: Kind, group_id: str, metadata: dict[str, Any] | None) -> Purpose:
+        """For what the agent is to be saved with others; what comes of it is to be told by `saved`."""
+        return Purpose(
+            kind=kind,
+            metadata={**(metadata or {}), **self._metadata({"why": "group"}, 0)},
             group_id=group_id,
-            replaces=(*self.gone, *await self._replaced()),
+            replaces=(*self._gone, *await self._replaced()),
         )
 
     def saved(self, checkpoint: Checkpoint) -> None:
-        """This checkpoint, of a purpose that was made here, is durable now."""
+        """The agent's place is this checkpoint now."""
         self.checkpoint_id, self._kind = checkpoint.id, checkpoint.kind
-        self.gone = []
+        self._gone = []
         self._step = checkpoint.id if _is_step(checkpoint) else None
         self._pinned = None
 
@@ -135,8 +156,8 @@ class Place:
             return []
         return [self._step]
 
-    def _metadata(self, about: dict[str, Any]) -> dict[str, Any]:
-        loop = {"completed": self.completed, "watch": self.watch.state(), **about}
+    def _metadata(self, about: dict[str, Any], completed: int) -> dict[str, Any]:
+        loop = {"completed": self.completed + completed, "watch": self.watch.state(), **about}
         return {"loop": loop, "detector": self.watch.detector.state()}
 
     # --- back
@@ -175,7 +196,7 @@ class Place:
         except StorageFailed as failure:  # the step goes the same way then, from its own place
             log.warning("Agent %s could not be brought back to %s", self.agent_id, operation.checkpoint_id)
             error.add_note(f"Agent {self.agent_id} could not be brought back to {operation.checkpoint_id}: {failure}")
-        self.gone.append(operation.checkpoint_id)
+        self._gone.append(operation.checkpoint_id)
 
 
 def _is_step(checkpoint: Checkpoint) -> bool:

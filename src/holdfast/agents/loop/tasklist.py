@@ -43,8 +43,7 @@ class TaskList:
         self.status = ""
         self._base: Tasks = {}  # of one that was settled: what it is saved as
         self._known: tuple[object, Tasks] = (None, {})
-        if not manager.types.knows("TaskList"):
-            manager.register(lambda found: TaskList(manager, found.agent_id, user_id=found.user_id), name="TaskList")
+        make_known(manager)
 
     def __repr__(self) -> str:
         return f"TaskList({self.agent_id!r})"
@@ -196,6 +195,12 @@ class TaskList:
         with suppress(OwnedElsewhere):
             async with self.held():
                 await self.settle()
+
+
+def make_known(manager: CheckpointManager) -> None:
+    """Tells a manager how a list is rebuilt: one may be a member of a group."""
+    if not manager.types.knows("TaskList"):
+        manager.register(lambda found: TaskList(manager, found.agent_id, user_id=found.user_id), name="TaskList")
 
 
 def _saved_at(info: AgentInfo | None) -> tuple[str | None, int]:

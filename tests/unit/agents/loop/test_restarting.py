@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from holdfast import CheckpointManager, SQLiteCheckpointStorage
+from holdfast import CheckpointManager, SQLiteCheckpointStorage, UnknownCheckpoint
 from holdfast.agents.loop.loop import AgentLoop
 from holdfast.agents.loop.mailbox import Mailbox
 from tests.unit.agents.loop.samples import HOUR, Clock, Counter, Kinds
@@ -136,3 +138,78 @@ async def test_what_was_pinned_of_the_steps_stays(path):
             await Mailbox(manager, "ada", user_id="u").send(word, sender="eve")
         await run_for(Counter(), manager)
         assert pinned[0] in {one.id for one in await manager.list_by_agent("ada")}
+
+
+class SavingItself(Counter):
+    """Saves itself in the middle of a step, which nobody should go on from."""
+
+    async def on_message(self, message, turn):
+        self.heard.append("half")
+        self.saved = await self.manager.save(self)
+        if message.content == "fails" and turn.attempt == 1:
+            raise ConnectionError("no")
+        self.heard.append("whole")
+
+
+@pytest.mark.parametrize("restored", [False, True])
+async def test_what_is_saved_within_a_step_is_no_place_to_go_on_from(path, restored):
+    async with opened(path, SavingItself) as manager:
+        agent = SavingItself()
+        agent.manager = manager
+        await Mailbox(manager, "ada", user_id="u").send("fails", sender="eve")
+        copies = []
+
+        @manager.on("checkpoint_saved")
+        async def copy(checkpoint):
+            if checkpoint.kind == "manual" and not copies:  # as a process that dies here leaves the store
+                copies.append(path.with_name("copy.db"))
+                await manager.storage.backup(copies[0])
+
+        await run_for(agent, manager)
+        assert agent.heard == ["half", "whole"]
+    async with opened(copies[0], SavingItself) as manager:
+        again = await manager.restore((await manager.latest("ada")).id) if restored else SavingItself()
+        again.manager = manager
+        assert (await run_for(again, manager)).agent.heard == ["half", "whole"]
+
+
+async def test_a_checkpoint_from_within_a_step_that_ended_may_be_chosen(path):
+    async with opened(path, SavingItself) as manager:
+        agent = SavingItself()
+        agent.manager = manager
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        await run_for(agent, manager)
+        chosen = await manager.restore(agent.saved)
+        chosen.manager = manager
+        assert (await run_for(chosen, manager)).agent.heard == ["half"]
+
+
+async def test_when_the_place_of_an_interrupted_step_is_gone_it_says_so(path):
+    async with opened(path, SavingItself) as manager:
+        agent = SavingItself()
+        with manager.noting("ada", {"loop": {"within": "chk_gone"}}):
+            await manager.save(agent)
+        with pytest.raises(UnknownCheckpoint, match="chk_gone at which agent ada began"):
+            await run_for(SavingItself(), manager)
+
+
+async def test_a_loop_that_is_cancelled_while_it_saves_knows_whether_it_did(path):
+    async with opened(path) as manager:
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        agent = Counter()
+        loop = AgentLoop(agent, manager, clock=Clock(), idle_seconds=300)
+        commit = manager.store.commit
+
+        async def commit_and_be_cancelled(*changes):
+            if any(change.acknowledge for change in changes):
+                running.cancel()
+                await asyncio.sleep(0)
+            return await commit(*changes)
+
+        manager.store.commit = commit_and_be_cancelled
+        running = asyncio.ensure_future(loop.run())
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert agent.heard == ["one"]
+        assert await loop.mailbox.waiting() == 0
+        assert (await run_for(agent, manager)).agent.heard == ["one"]
