@@ -7,7 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast import CheckpointManager, OwnedElsewhere, SQLiteCheckpointStorage, StaleWriter
+from holdfast import (
+    CheckpointManager,
+    InMemoryCheckpointStorage,
+    OwnedElsewhere,
+    SQLiteCheckpointStorage,
+    StaleWriter,
+)
 from holdfast.agents.loop.loop import AgentLoop
 from holdfast.agents.loop.mailbox import Mailbox
 from tests.unit.agents.loop.samples import DAY, HOUR, Clock, Counter, Kinds, new_manager
@@ -98,6 +104,66 @@ async def test_a_task_is_worked_on_slice_by_slice_and_mail_comes_in_between(mana
         100,
         "ada",
     )
+
+
+class Waiting(Counter):
+    """Waits for a message, or for so many seconds, until its task is done."""
+
+    def __init__(self, clock, seconds=None):
+        super().__init__()
+        self.clock, self.seconds, self.moments = clock, seconds, []
+
+    async def on_message(self, message, turn):
+        self.heard.append(turn.task.name)
+        if message.content == "done":
+            turn.complete()
+
+    async def on_task(self, task, turn):
+        self.moments.append(self.clock.now())
+        turn.wait(self.seconds)
+
+
+async def test_a_task_that_waits_is_left_alone_until_a_message_has_come(manager, clock):
+    agent = Waiting(clock)
+    loop = loop_of(agent, manager, clock, idle_seconds=7)
+    task_id = await loop.tasks.add("ask")
+    clock.at(1000, lambda: loop.mailbox.send("not yet", sender="eve"))
+    clock.at(2000, lambda: loop.mailbox.send("done", sender="eve"))
+    await run_until(loop, clock, HOUR)
+    assert agent.moments == [0, 1000]
+    assert agent.heard == ["ask", "ask"], "a message finds the task that the agent works on"
+    assert (await loop.tasks.get(task_id)).status == "completed"
+
+
+async def test_a_task_may_wait_for_some_seconds(manager, clock):
+    agent = Waiting(clock, seconds=1000)
+    loop = loop_of(agent, manager, clock)
+    await loop.tasks.add("look now and then")
+    await run_until(loop, clock, HOUR)
+    assert agent.moments == [0, 1000, 2000, 3000]
+
+
+async def test_what_an_agent_sends_is_heard_by_a_loop_of_this_process_at_once(manager, clock):
+    class Asleep(Clock):
+        async def sleep(self, seconds):
+            await asyncio.Event().wait()
+
+    class Sending(Counter):
+        async def on_message(self, message, turn):
+            turn.send("bob", "hello")
+
+    bob = loop_of(Counter("bob"), manager, Asleep())
+    running = asyncio.ensure_future(bob.run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    ada = loop_of(Sending(), manager, clock)
+    await ada.mailbox.send("go", sender="eve")
+    await run_until(ada, clock, 60)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    bob.stop()
+    await running
+    assert bob.agent.heard == ["hello"]
 
 
 # --- errors
@@ -241,6 +307,26 @@ async def test_an_operation_has_a_checkpoint_while_it_goes_on_and_is_taken_back_
     assert sent == (["before"] if fails else ["before", "during"])
     assert [one.kind for one in await manager.list_by_agent("ada")] == ["routine"]
     assert await manager.interrupted_operations() == []
+
+
+async def test_the_place_that_a_step_began_at_is_kept_from_every_limit_while_an_operation_goes_on(clock):
+    manager = CheckpointManager(InMemoryCheckpointStorage(max_checkpoints=2))
+    manager.register(Counter)
+
+    class Crowded(Counter):
+        async def on_message(self, message, turn):
+            place = (await manager.latest("ada")).id
+            async with turn.operation("deploy"):
+                for n in range(5):
+                    await manager.save(Counter(f"other-{n}"))
+                    await manager.save(Counter(f"other-{n}"))
+                self.heard.append((await manager.load(place)).state)
+
+    loop = loop_of(Crowded(), manager, clock)
+    await loop.mailbox.send("go", sender="eve")
+    await run_until(loop, clock, 60)
+    assert len(loop.agent.heard) == 1
+    assert [one.kind for one in await manager.list_by_agent("ada")] == ["routine"]
 
 
 # --- ending

@@ -74,16 +74,16 @@ async def test_of_many_who_claim_at_once_each_gets_another_task(manager):
 
 async def test_a_long_list_is_saved_now_and_then_and_loses_nothing(manager):
     tasks, other = TaskList(manager, "work"), TaskList(manager, "work")
-    for number in range(150):
+    for number in range(40):
         task_id = await tasks.add(f"task {number}")
         assert (await other.claim("ada")).id == task_id
         await other.complete(task_id, by="ada")
     info = await manager.store.agent("work")
-    assert info.inbox_last == 450
+    assert info.inbox_last == 120
     assert info.inbox_last - info.inbox_acknowledged <= 70
     assert info.checkpoints == 1
     assert info.owner is None
-    assert [task.name for task in await TaskList(manager, "work").all()] == [f"task {n}" for n in range(50, 150)]
+    assert [task.name for task in await TaskList(manager, "work").all()] == [f"task {n}" for n in range(40)]
     assert (await manager.verify()).ok
 
 
@@ -93,7 +93,7 @@ async def test_many_processes_may_use_one_list(tmp_path):
 
     async def work(tasks, name):
         done = []
-        for number in range(25):
+        for number in range(10):
             await tasks.add(f"{name} {number}")
             task = await tasks.claim(name)
             await tasks.complete(task.id, by=name)
@@ -101,7 +101,7 @@ async def test_many_processes_may_use_one_list(tmp_path):
         return done
 
     done = await asyncio.gather(*(work(tasks, f"agent-{n}") for n, tasks in enumerate(lists)))
-    assert sorted(chain(*done)) == sorted(f"agent-{n} {number}" for n in range(3) for number in range(25))
+    assert sorted(chain(*done)) == sorted(f"agent-{n} {number}" for n in range(3) for number in range(10))
     for manager in managers:
         await manager.close()
 
