@@ -57,7 +57,7 @@ class Place:
             found = await self.manager.store.position(here)
         if found is not None and (began_at := _began_at(found)) is not None:
             place = await self.manager.store.position(began_at)
-            if place is not None and not place.deleted:
+            if place is not None and not place.deleted and place.agent_id == self.agent_id:
                 here, found = None, place
             elif here is None:
                 raise self._gone_place(began_at)

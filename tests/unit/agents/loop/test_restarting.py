@@ -184,6 +184,21 @@ async def test_a_checkpoint_from_within_a_step_that_ended_may_be_chosen(path):
         assert (await run_for(chosen, manager)).agent.heard == ["half"]
 
 
+async def test_a_fork_of_a_checkpoint_from_within_a_step_goes_its_own_way(path):
+    async with opened(path, SavingItself) as manager:
+        agent, forks = SavingItself(), []
+        agent.manager = manager
+
+        @manager.on("checkpoint_saved")
+        async def fork(checkpoint):
+            if checkpoint.agent_id == "ada" and checkpoint.kind == "manual":
+                forks.append(await manager.fork(checkpoint.id, "bob"))
+
+        await Mailbox(manager, "ada", user_id="u").send("one", sender="eve")
+        await run_for(agent, manager)
+        assert (await run_for(forks[0], manager)).agent.heard == ["half"]
+
+
 async def test_when_the_place_of_an_interrupted_step_is_gone_it_says_so(path):
     async with opened(path, SavingItself) as manager:
         agent = SavingItself()
