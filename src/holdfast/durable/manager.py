@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -169,6 +169,7 @@ class CheckpointManager:
         """Saves several agents in one commit: a consistent cut. Returns the group's id."""
         if not agents:
             raise InvalidArgument("A group needs at least one agent")
+        self._check_not_run(getattr(agent, "agent_id", None) for agent in agents)
         group_id = new_id("grp")
         purpose = Purpose(kind=Kind.of(kind), metadata=metadata, group_id=group_id)
         await self.save_each(*((agent, purpose) for agent in agents))
@@ -180,6 +181,7 @@ class CheckpointManager:
         Their inboxes are put back as well: of all messages none is lost, and none will have been received twice.
         """
         members = await group.members(self.store, group_id, self.user_id)
+        self._check_not_run(checkpoint.agent_id for checkpoint, _ in members)
         agents = [await self._rebuilt(checkpoint.evolve(state=image.decode()), image) for checkpoint, image in members]
         for agent, committed in zip(agents, await group.put_back(self.store, members, self._now()), strict=False):
             self.go_on_from(agent, checkpoint_of(committed).id)
@@ -409,6 +411,15 @@ class CheckpointManager:
         done, removed = await self._saver.save([(agent, purpose) for agent in agents], user_id=self.user_id)
         await self._tell_saved(done, removed)
         return done
+
+    def _check_not_run(self, agent_ids: Iterable[str | None]) -> None:
+        for agent_id in agent_ids:
+            if self._operations.is_run(agent_id):
+                raise InvalidArgument(
+                    f"A loop runs agent {agent_id}, which may be in the middle of a step",
+                    agent_id=agent_id,
+                    hint="LoopGroup(loops).save_group() waits for their steps; stop the loops to restore a group.",
+                )
 
     async def _tell_saved(self, done: Sequence[Committed], removed: Sequence[Removal]) -> None:
         for committed in done:

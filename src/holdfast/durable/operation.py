@@ -48,6 +48,10 @@ class Operations:
         held = self._held.get(agent_id or "")
         return held[-1] if held else None
 
+    def is_run(self, agent_id: str | None) -> bool:
+        """Whether somebody runs the agent, and holds it for that: its state counts only between two of its steps."""
+        return any(not operation.checkpoint_id for operation in self._held.get(agent_id or "", ()))
+
     def begin(self, operation: Operation) -> None:
         self._held.setdefault(operation.agent_id, []).append(operation)
 

@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from holdfast import CheckpointManager, OwnedElsewhere, SQLiteCheckpointStorage, StaleWriter, WrongAgent
+from holdfast import (
+    CheckpointManager,
+    InvalidArgument,
+    OwnedElsewhere,
+    SQLiteCheckpointStorage,
+    StaleWriter,
+    WrongAgent,
+)
 from holdfast.durable.saving import Purpose
 from holdfast.history.checkpoint import Kind
 from holdfast.storage.protocol import Outgoing
@@ -102,3 +109,13 @@ async def test_what_is_noted_is_in_the_metadata_of_all_that_is_saved_within_the_
     assert (await manager.load(noted)).metadata == {"mine": 1, "within": "a step"}
     assert (await manager.load(other)).metadata == {}
     assert (await manager.load(await manager.save(Agent()))).metadata == {}
+
+
+async def test_a_group_of_agents_that_somebody_runs_is_neither_cut_nor_put_back(manager):
+    group_id = await manager.save_group([Agent(), Agent("eve")])
+    async with manager.hold("eve", "u"):
+        for refused in (manager.save_group([Agent(), Agent("eve")]), manager.restore_group(group_id)):
+            with pytest.raises(InvalidArgument, match="runs agent eve") as error:
+                await refused
+            assert error.value.agent_id == "eve"
+    assert len(await manager.restore_group(group_id)) == 2
