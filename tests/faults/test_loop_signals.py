@@ -34,7 +34,6 @@ async def main():
         loop = AgentLoop(Agent(), manager)
         for word in sys.argv[2:]:
             await loop.mailbox.send(word, sender="me")
-        asyncio.get_running_loop().call_later(0.1, say, "ready")
         ended = await loop.run()
         say("ended", ended.why, ended.detail)
 
@@ -54,7 +53,7 @@ async def final(path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_an_idle_loop_with_a_final_checkpoint(tmp_path, number):
     with running(PROGRAM, tmp_path / "store.db", "one") as child:
-        assert [line(child), line(child)] == ["heard one", "ready"]
+        assert line(child) == "heard one"
         child.send_signal(number)
         assert ended(child) == [f"ended signal {number.name}"]
     assert await final(tmp_path / "store.db") == ("routine", "signal", ["one"], 0)
@@ -66,16 +65,16 @@ async def test_a_signal_within_a_step_lets_it_come_to_its_end(tmp_path):
         child.send_signal(signal.SIGTERM)
         child.stdin.write("\n")
         child.stdin.flush()
-        assert ended(child)[-1] == "ended signal SIGTERM"
+        assert ended(child) == ["ended signal SIGTERM"]
     assert await final(tmp_path / "store.db") == ("routine", "signal", ["wait"], 1)
 
 
 async def test_a_second_signal_takes_the_step_back(tmp_path):
     with running(PROGRAM, tmp_path / "store.db", "one", "hang") as child:
-        assert [line(child) for _ in range(3)] == ["heard one", "heard hang", "ready"]
+        assert [line(child), line(child)] == ["heard one", "heard hang"]
         child.send_signal(signal.SIGTERM)
         child.send_signal(signal.SIGINT)
-        assert ended(child) == ["ended signal SIGTERM"]
+        assert ended(child) in (["ended signal SIGTERM"], ["ended signal SIGINT"]), "they may come in any order"
     assert await final(tmp_path / "store.db") == ("routine", "signal", ["one"], 1)
 
 
