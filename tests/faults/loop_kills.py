@@ -176,7 +176,7 @@ def main() -> None:
     killed, broken = 0, []
     while killed < kills and not broken:
         pid = forked(loops(folder, last=False))
-        ended = waited(pid, 0.02 + chance.random() * 0.4)
+        ended = waited(pid, 0.02 + chance.random() * 0.3)
         if ended is not None:
             broken.append(f"a process of loops ended with {ended}")
             break

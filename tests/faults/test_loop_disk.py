@@ -65,14 +65,14 @@ async def lived(path, vfs, fault):
 async def test_an_io_error_anywhere_is_survived_and_every_message_counts_once(tmp_path, stays):
     vfs = FaultyVFS()
     failures = 0
-    for n in range(1, 70, 6):
+    for n in range(1, 70, 9):
         before = vfs.failed
         heard, sent = await lived(tmp_path / f"{n}.db", vfs, lambda n=n: vfs.break_after(n, stays=stays))
         assert [word for word in heard if word != "task"] == WORDS
         assert heard.count("task") == 1
         assert sent == WORDS
         failures += vfs.failed > before
-    assert failures > 6
+    assert failures > 4
 
 
 async def test_a_full_disk_is_survived(tmp_path):
