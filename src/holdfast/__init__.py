@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.agents.loop.ended import Ended
+    from holdfast.agents.loop.group import LoopGroup
+    from holdfast.agents.loop.loop import AgentLoop
+    from holdfast.agents.loop.mailbox import Mailbox
+    from holdfast.agents.loop.tasklist import TaskList
+    from holdfast.agents.loop.tasks import Task
+    from holdfast.agents.loop.turn import Turn
     from holdfast.agents.orchestrator.orchestrator import Orchestrator
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.fields import InputField, OutputField
@@ -19,13 +26,6 @@ if TYPE_CHECKING:
     from holdfast.agents.standard.status import AgentStatus
     from holdfast.drift.detector import DriftDetector
     from holdfast.drift.protocol import Drift, DriftEvent
-    from holdfast.agents.loop.ended import Ended
-    from holdfast.agents.loop.group import LoopGroup
-    from holdfast.agents.loop.loop import AgentLoop
-    from holdfast.agents.loop.mailbox import Mailbox
-    from holdfast.agents.loop.tasklist import TaskList
-    from holdfast.agents.loop.tasks import Task
-    from holdfast.agents.loop.turn import Turn
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.durable.redaction import Redactor
@@ -151,9 +151,9 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AgentLoop",
     "AgentResult",
     "AgentStatus",
-    "AgentLoop",
     "Change",
     "Checkpoint",
     "CheckpointDiff",
@@ -175,16 +175,16 @@ __all__ = [
     "HoldfastError",
     "IllegalTransition",
     "InMemoryCheckpointStorage",
-    "InputField",
     "InboxMessage",
+    "InputField",
     "InvalidArgument",
     "InvalidImport",
     "KeyMissing",
     "Kind",
     "Limits",
-    "Message",
     "LoopGroup",
     "Mailbox",
+    "Message",
     "MissingExtra",
     "MissingMethod",
     "Mount",

@@ -6,7 +6,7 @@ import logging
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.drift.counting import CountingDetector
+from holdfast.drift.detector import DriftDetector
 from holdfast.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Watch:
     def __init__(self, detector: Detector | None, policy: str) -> None:
         if policy not in POLICIES:
             raise InvalidArgument(f"{policy!r} is no policy for drift", hint=f"Policies are {', '.join(POLICIES)}.")
-        self.detector: Detector = CountingDetector() if detector is None else detector
+        self.detector: Detector = DriftDetector() if detector is None else detector
         self.policy = policy
         self._drifting = False
         self._rung = 0  # how often in a row something was done about drift
