@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "holdfast-environment.json"
 
 # What a set contains besides itself: whoever ran the tests need not install anything for the demo.
-CONTAINS = {"test": ("runtime", "python"), "python": ("runtime",)}
+CONTAINS = {"test": ("runtime", "python", "models"), "models": ("runtime", "python"), "python": ("runtime",)}
 
 
 def main() -> None:
