@@ -3,6 +3,7 @@
 HoldfastError
 ├── NotFound
 │   ├── UnknownRun            no run has this name
+│   ├── UnknownCall           no tool call of this id waits for a person's decision
 │   ├── UnknownCheckpoint     no checkpoint has this id (or it is another user's)
 │   ├── UnknownAgent          no agent has this id (or it is another user's)
 │   ├── UnknownGroup          no group of checkpoints has this id
@@ -14,11 +15,15 @@ HoldfastError
 │   ├── StaleWriter           the agent was taken over; this operation may not write any more
 │   ├── Moved                 the agent's history went on since it was read
 │   ├── RunMismatch           a run of this name exists with other code
+│   ├── StillWaiting          the agent waits for a decision, and takes no new prompt before it
+│   ├── LimitReached          an agent's run has used what it may use
 │   ├── DuplicateId           an id that must be new is taken
 │   ├── IllegalTransition     an agent's status that can't follow the one it has
 │   ├── InvalidArgument       an argument that can't be what was meant
 │   ├── MissingExtra          an optional dependency that this call needs is not installed
 │   └── MissingMethod         the storage or agent lacks a method that this call needs
+├── ModelFailed               the model gave no usable answer; what is recorded stays, recover() asks again
+│   └── ContextTooLong        the conversation is longer than the model can take
 ├── Unstorable
 │   ├── UnknownValueType      a value that can't be kept exactly, with its path
 │   ├── InvalidImport         a line that is no record of Holdfast's wire format
@@ -106,6 +111,12 @@ class UnknownRun(NotFound):
     default_hint = "`holdfast runs` lists the runs that the store knows."
 
 
+class UnknownCall(NotFound):
+    """No tool call of this id waits for a person's decision."""
+
+    default_hint = "result.waiting lists the calls that wait; one that was decided waits no longer."
+
+
 class UnknownAgentType(NotFound):
     """Nothing was registered that can rebuild an agent of this type."""
 
@@ -152,6 +163,18 @@ class RunMismatch(Refused):
     default_hint = "A run is named by agent id and tool call id: use a new tool_call_id for new code."
 
 
+class StillWaiting(Refused):
+    """The agent waits for a decision, and takes no new prompt before it."""
+
+    default_hint = "approve() or deny() what waits; (await agent.recover()).waiting lists it."
+
+
+class LimitReached(Refused):
+    """An agent's run has used what it may use."""
+
+    default_hint = "Raise the limit (ModelLimits) and call recover(): it goes on where it stopped."
+
+
 class DuplicateId(Refused):
     """An id that must be new is taken."""
 
@@ -174,6 +197,18 @@ class MissingMethod(Refused, NotImplementedError):
     """The storage or agent lacks a method that this call needs."""
 
     default_hint = "Implement the method, or use a storage that has it (memory, SQLite, files)."
+
+
+class ModelFailed(HoldfastError):
+    """The model gave no usable answer; what is recorded stays."""
+
+    default_hint = "Nothing is lost: recover() asks again. The error's __cause__ is what the provider said."
+
+
+class ContextTooLong(ModelFailed):
+    """The conversation is longer than the model can take."""
+
+    default_hint = "Restore an older checkpoint, which shortens the conversation, or use a model with more room."
 
 
 class Unstorable(HoldfastError):

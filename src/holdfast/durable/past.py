@@ -33,13 +33,13 @@ class Past:
                 found.append(here)
         return found
 
-    async def history(self, agent_id: str) -> list[Record]:
+    async def history(self, agent_id: str, *, snapshots: bool = True) -> list[Record]:
         """The agent's records; a fork's begin with the live path that it was forked from."""
         parts: list[list[Record]] = []
         name: str | None = agent_id
         upto: int | None = None
         while name is not None:
-            records = await self.store.read(name)
+            records = await self.store.read(name, snapshots=snapshots)
             if upto is not None:
                 records = live_path([r for r in records if r.seq <= upto])
             parts.append(records)

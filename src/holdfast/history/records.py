@@ -49,6 +49,9 @@ class AssistantMessage(Record):
     number = 2
     content: Any
     tool_calls: list[dict[str, Any]]
+    model: str | None = None  # that answered
+    usage: dict[str, Any] | None = None  # of this one request: its tokens
+    details: dict[str, Any] | None = None  # what its provider wants to be given back with it: reasoning, signatures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +63,29 @@ class ToolResult(Record):
     tool_call_id: str
     content: Any
     is_error: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall(Record):
+    """A tool call of an assistant message is about to be made; written before the call. `attempt` counts from 1."""
+
+    type = "tool_call"
+    number = 20
+    internal = True
+    tool_call_id: str
+    tool_name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolApproval(Record):
+    """A person is asked whether a tool call may be made, or has decided: "asked", "approved" or "denied"."""
+
+    type = "tool_approval"
+    number = 21
+    internal = True
+    tool_call_id: str
+    decision: str
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,6 +214,8 @@ RECORD_TYPES: dict[str, type[Record]] = {
         UserMessage,
         AssistantMessage,
         ToolResult,
+        ToolCall,
+        ToolApproval,
         RlmStart,
         RlmToolCall,
         RlmToolResult,

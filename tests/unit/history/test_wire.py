@@ -41,12 +41,14 @@ PLAIN: list[records.Record] = [
     records.CheckpointDeleted(seq=9, at=AT, id="chk_1"),
     records.Rewind(seq=10, at=AT, to=0),
     records.RlmRestart(seq=11, at=AT, tool_call_id="call_1", attempt=1, released=True),
+    records.ToolCall(seq=12, at=AT, tool_call_id="call_1", tool_name="f"),
+    records.ToolApproval(seq=13, at=AT, tool_call_id="call_1", decision="asked"),
 ]
 OPTIONAL: dict[str, Any] = {
     "session": "s", "feed": 1, "batch": 2, "attempt": 3, "forked_from": {"agentId": "a", "seq": 4},
     "os_answers": [(1,), 2.5], "redacted": ["toolArgs.key"],
     "origin": "rlm_restore", "error": "boom", "snapshot_seq": 1, "line": 7, "snapshot": b"\x00\xff", "parent": "chk_0",
-    "reason": "killed",
+    "reason": "killed", "model": "m", "usage": {"input_tokens": 3}, "details": {"parts": [{}]},
 }  # fmt: skip
 EVERY = [
     *PLAIN,

@@ -153,6 +153,20 @@ class PythonRunner:
 
         return list(await asyncio.gather(*(recovered(one) for one in dead)))
 
+    async def go_on(self, agent_id: str, tool_call_id: str, *, again: bool = False) -> RunResult:
+        """Goes on with one run that was left behind, for whoever owns its agent now: `recover` leaves owned ones alone.
+
+        With `again`, also with one that is parked.
+        """
+        self._check_open()
+        found = await self.store.runs(agent_id=agent_id, name=tool_call_id, user_id=self.user_id, limit=1)
+        if not found:
+            raise UnknownRun(
+                f"Agent {agent_id} has no run {tool_call_id}", agent_id=agent_id, tool_call_id=tool_call_id
+            )
+        [place] = found
+        return await self._executor.go_on(place, again=again) if place.end is None else await self._finished(place)
+
     async def fork(
         self,
         tool_call_id: str,

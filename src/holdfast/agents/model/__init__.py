@@ -1,0 +1,1 @@
+"""An agent whose next step a language model chooses."""
