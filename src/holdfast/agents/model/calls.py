@@ -9,11 +9,12 @@ from typing import Any, Final
 from holdfast.agents.model.conversation import Call
 from holdfast.agents.model.journal import Journal
 from holdfast.agents.model.schema import by_parameter
+from holdfast.agents.model.toolbox import Toolbox
 from holdfast.durable.runs import values
 from holdfast.durable.runs.currentcall import CurrentCall, calling
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Outcome, Unknown
 from holdfast.durable.runs.plain import text
-from holdfast.durable.runs.tool import Tool, Tools
+from holdfast.durable.runs.tool import Tool
 from holdfast.errors import Unstorable
 from holdfast.history import codec
 from holdfast.history.records import ToolCall, ToolResult
@@ -27,8 +28,9 @@ _NOT_KEPT: Final = "Its arguments held secrets, which are not kept, so it can't 
 class Calls:
     """Makes calls whose record is durable, and says what their results are."""
 
-    def __init__(self, tools: Tools, journal: Journal, *, result_bytes_max: int) -> None:
-        self._tools = tools
+    def __init__(self, toolbox: Toolbox, journal: Journal, *, result_bytes_max: int) -> None:
+        self._tools = toolbox.tools
+        self._names = toolbox.names
         self._journal = journal
         self._result_bytes_max = result_bytes_max
 
@@ -36,8 +38,7 @@ class Calls:
         """What the model is told of a call that can't be made as it stands: it may correct it."""
         tool = self._tools.get(call.name)
         if tool is None:
-            names = ", ".join(tool.name for tool in self._tools) or "none"
-            return failed(call, f"There is no tool {call.name}. The tools are: {names}")
+            return failed(call, f"There is no tool {call.name}. The tools are: {', '.join(self._names) or 'none'}")
         if call.redacted and arguments is call.arguments:
             return failed(call, _NOT_KEPT)
         try:

@@ -52,6 +52,11 @@ class Toolbox:
             )
         self.runner = runner
 
+    @property
+    def names(self) -> list[str]:
+        """What the model can call."""
+        return [*(tool.name for tool in self.tools), *([] if self.runner is None else [RUN_PYTHON])]
+
     def of_programs(self) -> list[Tool]:
         """The tools that a program can call. What a person must approve can't be called behind their back."""
         rule = self._needs_approval

@@ -49,7 +49,7 @@ class Turn:
         self._journal = journal
         self._on_text = on_text
         self._again = again  # parked programs are tried, too
-        self._calls = Calls(setting.toolbox.tools, journal, result_bytes_max=setting.limits.result_bytes_max)
+        self._calls = Calls(setting.toolbox, journal, result_bytes_max=setting.limits.result_bytes_max)
         self._tasks: dict[str, asyncio.Task[ToolResult | RunResult]] = {}
         self._stuck: dict[str, RunResult] = {}
         self._decisions: list[tuple[ToolApproval, *tuple[Record, ...]]] = []
