@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -79,3 +81,12 @@ def results(request: dict[str, Any]) -> list[tuple[str, str]]:
 def errors(request: dict[str, Any]) -> list[str]:
     """The same for calls that failed: what the model is told of them."""
     return [json.loads(content)["error"] for _, content in results(request)]
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Lets others run until something is so; it may be asked with an await."""
+    while True:
+        found = condition()
+        if await found if inspect.isawaitable(found) else found:
+            return
+        await asyncio.sleep(0)

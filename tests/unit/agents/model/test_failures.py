@@ -66,9 +66,7 @@ async def test_a_prompt_after_a_failure_in_the_same_process_comes_on_top(model, 
     with pytest.raises(ModelFailed):
         await agent.run("one")
     assert (await agent.run("two")).output == "both"
-    assert [one["content"] for one in server.requests[1]["messages"]] == ["one\n\ntwo"] or len(
-        server.requests[1]["messages"]
-    ) == 2
+    assert [one["content"] for one in server.requests[1]["messages"]] == ["one", "two"]
 
 
 async def test_what_will_not_pass_is_not_asked_again(model, agent_with):

@@ -8,7 +8,10 @@ import pytest
 
 from holdfast.history.records import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.openai_server import Fails, Says
-from tests.unit.agents.model.conftest import errors, results, types
+from tests.unit.agents.model.conftest import errors, results, types, until
+
+
+WRONG = "ValueError: double() got a wrong argument: n: Input should be a valid integer, got [1]"
 
 
 def double(n: int) -> int:
@@ -62,8 +65,11 @@ async def test_calls_of_one_message_run_together_and_the_model_is_told_in_call_o
 
     server = model(Says("", [("c1", "first", {}), ("c2", "second", {})]), Says("done"))
     running = asyncio.ensure_future(agent_with(first, second).run("Hi"))
-    while "tool_result" not in types(await store.read("a")):
-        await asyncio.sleep(0)
+
+    async def told() -> bool:
+        return "tool_result" in types(await store.read("a"))
+
+    await until(told)
     first_may_end.set()
     await running
     recorded = [one.tool_call_id for one in await store.read("a") if isinstance(one, ToolResult)]
@@ -85,8 +91,7 @@ async def test_calls_that_begin_together_are_one_commit(model, agent_with, store
         ("tripple", {"n": 1}, "There is no tool tripple. The tools are: double"),
         ("double", '{"n": 1', "ValueError: the arguments of double() are no JSON object: '{\"n\": 1'"),
         ("double", "[1]", "ValueError: the arguments of double() are no JSON object: '[1]'"),
-        ("double", {"n": "many"}, "ValueError: double() got a wrong argument: n: Input should be a valid integer, "
-         "unable to parse string as an integer, got 'many'"),
+        ("double", {"n": [1]}, WRONG),
         ("double", {"m": 1}, "TypeError: double() got an unexpected keyword argument 'm'"),
         ("double", {}, "TypeError: double() missing 1 required positional argument: 'n'"),
     ],
@@ -184,7 +189,9 @@ async def test_a_listener_that_fails_keeps_nobody_from_going_on(model, agent_wit
 
 
 async def test_what_the_provider_wants_back_is_given_back_by_another_process(model, agent_with):
-    server = model(Says("hm", [("c1", "double", {"n": 1})], reasoning="SEALED"), Fails(400, {"message": "later"}), Says("2"))
+    server = model(
+        Says("hm", [("c1", "double", {"n": 1})], reasoning="SEALED"), Fails(400, {"message": "later"}), Says("2")
+    )
     with pytest.raises(Exception, match="later"):
         await agent_with(double, model="openai:gpt-5").run("Hi")
     server.script = lambda _: Says("2")
