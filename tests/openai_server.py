@@ -48,6 +48,7 @@ def answered(request: dict[str, Any]) -> int:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two packets, and nobody waits for the first to be acknowledged
     server: Server
 
     def do_POST(self) -> None:

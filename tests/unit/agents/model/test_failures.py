@@ -77,6 +77,18 @@ async def test_what_will_not_pass_is_not_asked_again(model, agent_with):
     assert (len(server.requests), slept.seconds) == (1, [])
 
 
+async def test_an_answer_that_is_not_whole_is_none(agent_with, store):
+    from pydantic_ai.messages import ModelResponse, TextPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def half(messages, info):
+        return ModelResponse(parts=[TextPart("to be or")], state="interrupted")
+
+    with pytest.raises(ModelFailed, match="is interrupted"):
+        await agent_with(model=FunctionModel(half)).run("Hi")
+    assert types(await store.read("a")) == ["user_message"]
+
+
 async def test_a_conversation_that_is_too_long_has_an_error_of_its_own(model, agent_with, store):
     too_long = {"message": "maximum context length is 10 tokens", "code": "context_length_exceeded"}
     server = model(script=lambda _: Fails(400, too_long))

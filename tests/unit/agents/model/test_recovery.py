@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -191,6 +192,27 @@ async def test_an_agent_that_another_process_advances_is_left_to_it(model, agent
     go_on.set()
     assert (await running).output == "done"
     assert await agent_with(act, storage=theirs).recover() is None
+    await theirs.close()
+
+
+async def test_two_processes_do_not_ask_the_same_twice(model, agent_with, store, tmp_path):
+    asked, answer = threading.Event(), threading.Event()
+
+    def script(_):
+        asked.set()
+        answer.wait(10)
+        return Says("once")
+
+    server = model(script=script)
+    await CheckpointManager(store).append("a", UserMessage(content="Hi"))
+    theirs = SQLiteCheckpointStorage(tmp_path / "store.db")
+    recovering = asyncio.ensure_future(agent_with().recover())
+    await asyncio.to_thread(asked.wait, 10)
+    with pytest.raises(OwnedElsewhere):
+        await agent_with(storage=theirs).recover()
+    answer.set()
+    assert (await recovering).output == "once"
+    assert len(server.requests) == 1
     await theirs.close()
 
 

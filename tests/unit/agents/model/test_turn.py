@@ -10,7 +10,6 @@ from holdfast.history.records import AssistantMessage, ToolCall, ToolResult, Use
 from tests.openai_server import Fails, Says
 from tests.unit.agents.model.conftest import errors, results, types, until
 
-
 WRONG = "ValueError: double() got a wrong argument: n: Input should be a valid integer, got [1]"
 
 
@@ -31,6 +30,7 @@ async def test_a_prompt_is_answered_and_both_are_on_record(model, agent_with, st
     assert (answered.model, answered.usage) == ("gpt-5", {"input_tokens": 7, "output_tokens": 3})
     assert [one["content"] for one in server.requests[0]["messages"]] == ["Be brief.", "Hi"]
     assert "tools" not in server.requests[0]
+    assert (await store.agent("a")).owner is None
 
 
 async def test_each_step_is_durable_before_the_next_one_begins(model, agent_with, store):
