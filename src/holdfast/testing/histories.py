@@ -20,6 +20,8 @@ from holdfast.history.records import (
     RlmStart,
     RlmToolCall,
     RlmToolResult,
+    ToolApproval,
+    ToolCall,
     ToolResult,
     UserMessage,
 )
@@ -30,7 +32,9 @@ from holdfast.testing.samples import FullStore, commit, continued, save, saving
 CALL: Final[dict[str, Any]] = {"id": "call", "name": "run_python", "arguments": {"code": "1"}}
 RECORDS: Final[tuple[Record, ...]] = (
     UserMessage(content="hello", session="s"),
-    AssistantMessage(content="", tool_calls=[CALL]),
+    AssistantMessage(content="", tool_calls=[CALL], model="m", usage={"input_tokens": 3}, details={"parts": [{}]}),
+    ToolApproval(tool_call_id="call", decision="approved", reason="why not"),
+    ToolCall(tool_call_id="call", tool_name="fetch", attempt=1),
     RlmStart(tool_call_id="call", code="fetch(1)", preamble="x = 1", feed=2),
     RlmToolCall(
         tool_call_id="call",

@@ -247,7 +247,7 @@ class ModelAgent:
                 self._turn = None  # it takes no decision any more
         except BaseException as error:
             self.status = "ERROR" if isinstance(error, Exception) else "PAUSED"
-            self._result.cancel()
+            self._fail(error)
             raise
         else:
             self.status = _STATUS[result.status]
@@ -258,6 +258,15 @@ class ModelAgent:
             if back is not None and operation.journal.has_written:
                 self._restored = None
                 self._users.lineage.set(self, back.checkpoint_id)  # type: ignore[arg-type]  # None: it has no parent
+
+    def _fail(self, error: BaseException) -> None:
+        """Tells whoever waits for the turn, if anybody does, that it failed."""
+        assert self._result is not None  # noqa: S101 - a turn is under way
+        if isinstance(error, Exception):
+            self._result.set_exception(error)
+            self._result.exception()  # whoever runs the turn is told in any case
+        else:
+            self._result.cancel()
 
     async def _decided(
         self, call_id: str, decision: str, reason: str | None, *, on_text: OnText | None, take_over: bool

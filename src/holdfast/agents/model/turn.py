@@ -222,6 +222,7 @@ class Turn:
         results: list[Record] = []
         for call_id, task in done.items():
             del self._tasks[call_id]
+            self._setting.secrets.pop(call_id, None)
             call = conversation.call(call_id)
             if call is None:  # the runner recorded its result with the run's end
                 task.result()

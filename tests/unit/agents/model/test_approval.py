@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from holdfast.agents.model.result import PendingCall
-from holdfast.errors import InvalidArgument, StillWaiting, UnknownCall
+from holdfast.errors import InvalidArgument, ModelFailed, StillWaiting, UnknownCall
 from holdfast.history.records import ToolApproval, ToolCall, ToolResult
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
-from tests.openai_server import Says
+from tests.openai_server import Fails, Says
 from tests.unit.agents.model.conftest import errors, results, types, until
 
 ASKS = (Says("May I?", [("c1", "pay", {"amount": 100}), ("c2", "look", {})]), Says("done"))
@@ -137,6 +137,29 @@ async def test_a_person_may_decide_while_other_calls_are_under_way(model, agent_
     go_on.set()
     assert (await running) == (await approving)
     assert running.result().output == "done"
+
+
+async def test_whoever_decides_while_a_turn_is_under_way_is_told_when_it_fails(model, agent_with, store):
+    go_on = asyncio.Event()
+
+    async def look() -> str:
+        await go_on.wait()
+        return "seen"
+
+    model(script=lambda request: ASKS[0] if len(request["messages"]) == 1 else Fails(401, {"message": "no more"}))
+    agent = agent_with(Till().tools()[0], look, needs_approval={"pay"})
+    running = asyncio.ensure_future(agent.run("Hi"))
+
+    async def asked() -> bool:
+        return "tool_approval" in types(await store.read("a"))
+
+    await until(asked)
+    approving = asyncio.ensure_future(agent.approve("c1"))
+    await until(lambda: agent._turn._decisions)
+    go_on.set()
+    for task in (running, approving):
+        with pytest.raises(ModelFailed, match="no more"):
+            await task
 
 
 async def test_a_rule_sees_the_arguments(model, agent_with):
