@@ -28,7 +28,7 @@ def recorded(response: ModelResponse, taken: Iterable[str]) -> AssistantMessage:
     """The record of an answer. Calls get ids that no other call of the agent has: their results are named by them."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter, TextPart, ToolCallPart
 
-    [dumped] = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    [dumped] = ModelMessagesTypeAdapter.dump_python([response], mode="json", warnings=False)  # pydantic 2.12 has some
     parts = [_without_none(part) for part in dumped["parts"]]
     texts = [part.content for part in response.parts if isinstance(part, TextPart)]
     seen = set(taken)
@@ -60,7 +60,7 @@ def prompt_content(prompt: Any) -> Any:
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
     part = UserPromptPart(content=list(prompt))
-    [dumped] = ModelMessagesTypeAdapter.dump_python([ModelRequest(parts=[part])], mode="json")
+    [dumped] = ModelMessagesTypeAdapter.dump_python([ModelRequest(parts=[part])], mode="json", warnings=False)
     return dumped["parts"][0]["content"]
 
 
