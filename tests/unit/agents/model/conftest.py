@@ -89,4 +89,4 @@ async def until(condition: Callable[[], Any]) -> None:
         found = condition()
         if await found if inspect.isawaitable(found) else found:
             return
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.002)

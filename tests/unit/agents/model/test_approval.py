@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.agents.model.result import PendingCall
+from holdfast.durable.manager import CheckpointManager
 from holdfast.errors import InvalidArgument, ModelFailed, StillWaiting, UnknownCall
 from holdfast.history.records import ToolApproval, ToolCall, ToolResult
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
@@ -58,6 +59,15 @@ async def test_an_approved_call_is_made_in_another_process_days_later(model, age
         "tool_call", "tool_approval", "tool_result", "tool_approval", "tool_call", "tool_result", "assistant_message",
     ]  # fmt: skip
     await theirs.close()
+
+
+async def test_an_approval_survives_the_death_of_who_recorded_it(model, agent_with, store):
+    server, till = model(*ASKS), Till()
+    await agent_with(*till.tools(), needs_approval={"pay"}).run("Hi")
+    await CheckpointManager(store).append("a", ToolApproval(tool_call_id="c1", decision="approved"))
+    assert (await agent_with(*till.tools(), needs_approval={"pay"}).recover()).output == "done"
+    assert till.paid == [100]
+    assert len(server.requests) == 2
 
 
 async def test_recovering_while_it_waits_writes_nothing(model, agent_with, store):

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from holdfast.durable.runs.runner import PythonRunner
+from holdfast.errors import InvalidArgument
 from holdfast.history.records import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.openai_server import Fails, Says
 from tests.unit.agents.model.conftest import errors, results, types, until
@@ -151,6 +153,19 @@ async def test_a_program_calls_the_agents_tools_and_only_its_result_is_shown(mod
     assert set(offered) == {"double", "run_python"}
     assert "def double(n: int)" in offered["run_python"]["description"]
     assert offered["double"]["description"] == "Twice the number."
+
+
+async def test_agents_may_share_a_runner_whose_programs_have_tools_of_their_own(model, agent_with, store):
+    def triple(n: int) -> int:
+        return n * 3
+
+    server = model(Says("", [("c1", "run_python", {"code": "triple(n=3)"})]), Says("9!"))
+    async with PythonRunner(store, [triple]) as runner:
+        for name in ("a", "b"):
+            assert (await agent_with(double, agent_id=name, run_python=runner).run("Hi")).output == "9!"
+    assert results(server.requests[1]) == results(server.requests[3]) == [("c1", "9")]
+    with pytest.raises(InvalidArgument, match="storage"):
+        agent_with(run_python=PythonRunner())
 
 
 async def test_the_text_comes_in_pieces_and_only_the_whole_message_is_recorded(model, agent_with, store):
