@@ -63,9 +63,9 @@ class Turn:
                 await self._journal.commit(*first)
             return await self._gone()
         except BaseException:
-            await self._stop()
+            known = await self._stop()
             with suppress(HoldfastError):  # what went wrong first matters more
-                await self._journal.end()
+                await self._journal.end(*known)
             raise
 
     def decide(self, decision: ToolApproval, *also: Record) -> bool:
@@ -148,7 +148,6 @@ class Turn:
         if self._tasks:
             await self._next_results()
         elif not progress:
-            await self._journal.end()
             return self._result(conversation, waiting)
         return None
 
@@ -217,17 +216,14 @@ class Turn:
             await asyncio.wait({*self._tasks.values(), decided}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             decided.cancel()
-        done = {call_id: task for call_id, task in self._tasks.items() if task.done()}
+        done = {call_id: _outcome(call_id, task) for call_id, task in self._tasks.items() if task.done()}
         conversation = await self._setting.history.refresh()
         results: list[Record] = []
-        for call_id, task in done.items():
+        for call_id, outcome in done.items():
             del self._tasks[call_id]
             self._setting.secrets.pop(call_id, None)
-            call = conversation.call(call_id)
-            if call is None:  # the runner recorded its result with the run's end
-                task.result()
-                continue
-            outcome = _outcome(call, task)
+            if conversation.call(call_id) is None:
+                continue  # the runner recorded its result with the run's end
             if isinstance(outcome, ToolResult):
                 results.append(outcome)
             elif outcome.status == "complete":  # a fork goes on with a call of its past, which the runner can't see
@@ -237,11 +233,13 @@ class Turn:
         if results:
             await self._journal.commit(*results)
 
-    async def _stop(self) -> None:
+    async def _stop(self) -> list[Record]:
+        """Ends the calls that are under way; the results of those that came to their end before."""
         for task in self._tasks.values():
             task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        outcomes = await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+        return [outcome for outcome in outcomes if isinstance(outcome, ToolResult)]
 
     # --- the result
 
@@ -260,7 +258,7 @@ class Turn:
         return PendingCall(call_id=call.id, tool_name=call.name, arguments=arguments, agent_id=self._journal.agent_id)
 
 
-def _outcome(call: Call, task: asyncio.Task[ToolResult | RunResult]) -> ToolResult | RunResult:
+def _outcome(call_id: str, task: asyncio.Task[ToolResult | RunResult]) -> ToolResult | RunResult:
     if task.cancelled():  # by itself: nobody else has cancelled it
-        return failed(call, "CancelledError: the tool cancelled itself")
+        return ToolResult(tool_call_id=call_id, content="CancelledError: the tool cancelled itself", is_error=True)
     return task.result()

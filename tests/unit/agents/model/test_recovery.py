@@ -257,6 +257,20 @@ async def test_a_run_that_is_cancelled_gives_the_agent_back_and_can_be_recovered
     assert (await agent.recover()).output == "done"
 
 
+async def test_a_result_that_is_known_when_another_call_fails_is_not_lost(model, agent_with, store):
+    server = model(Says("", [("c1", "good", {}), ("c2", "act", {"n": 1})]), Says("done"))
+    act = Act()
+
+    async def good() -> str:
+        return "good"
+
+    with pytest.raises(Killed):
+        await agent_with(good, act.tool()).run("Hi")
+    assert [one.content for one in await store.read("a") if isinstance(one, ToolResult)] == ["good"]
+    await agent_with(good, act.tool()).recover()
+    assert results(server.requests[1])[0] == ("c1", "good")
+
+
 async def test_another_users_agent_is_not_even_read_aloud(model, agent_with):
     server = model(Says("secret"))
     await agent_with(user_id="ada").run("Hi")
