@@ -23,7 +23,7 @@ from holdfast.durable.redaction import Redact, Redactor
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
 from holdfast.durable.users import users_of
-from holdfast.errors import InvalidArgument, OwnedElsewhere, StillWaiting, UnknownCall, WrongOwner
+from holdfast.errors import Closed, InvalidArgument, OwnedElsewhere, StillWaiting, UnknownCall, WrongOwner
 from holdfast.history.records import Record, ToolApproval, ToolResult, UserMessage
 from holdfast.storage.adapter import as_store
 from holdfast.storage.ids import new_id
@@ -205,6 +205,8 @@ class ModelAgent:
     @asynccontextmanager
     async def _operation(self, *, take_over: bool) -> AsyncIterator[_Operation]:
         """One operation at a time, on the conversation as it is, or as it was in the state that was restored."""
+        if self._closed:
+            raise Closed(f"Agent {self.agent_id} was closed", agent_id=self.agent_id, hint="Make a new ModelAgent.")
         busy = _busy.setdefault(self.storage, set())
         if self.agent_id in busy:
             raise OwnedElsewhere(

@@ -41,7 +41,7 @@ class Call:
     result: ToolResult | None = None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Exchange:
     """A message of the model's, with the calls that it asks for in their order."""
 
@@ -73,9 +73,10 @@ class Conversation:
         self.call_ids: set[str] = set()
         self._calls: dict[str, Call] = {}
         for record in live_path(records):
-            self._add(record)
+            self.add(record)
 
-    def _add(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
+        """Takes in the next record of the live path."""
         if isinstance(record, UserMessage):
             self.entries.append(record)
         elif isinstance(record, AssistantMessage):

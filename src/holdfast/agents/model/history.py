@@ -45,10 +45,18 @@ class History:
                 await self._begin()
             new = await self.store.read(self.agent_id, after=self.position, snapshots=False)
             if new:
-                self.position = new[-1].seq
-                self._own += _needed(new)
-                self.conversation = Conversation(self._past + self._own)
+                self._take_in(new)
             return self.conversation
+
+    def _take_in(self, new: list[Record]) -> None:
+        self.position = new[-1].seq
+        needed = _needed(new)
+        self._own += needed
+        if any(isinstance(record, Rewind) for record in needed):
+            self.conversation = Conversation(self._past + self._own)
+            return
+        for record in needed:
+            self.conversation.add(record)
 
     def back_to(self, state: dict[str, Any]) -> Return | None:
         """What brings the live path back to a checkpoint's state. None where nothing was said since."""

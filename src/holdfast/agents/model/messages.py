@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from holdfast.agents.model.conversation import Conversation, Exchange
 from holdfast.agents.model.schema import read_arguments
@@ -21,6 +22,7 @@ _ELSEWHERE: Final = frozenset(
 )
 """What a record says in fields of its own, or what means something only while a request is under way."""
 _OF_A_CALL: Final = ("tool_name", "args", "tool_call_id")
+_made: WeakKeyDictionary[Exchange, ModelResponse] = WeakKeyDictionary()  # each request sends all of them again
 _NO_RESULT: Final = "No result of this call was recorded."
 
 
@@ -76,7 +78,10 @@ def sent(conversation: Conversation) -> list[ModelMessage]:
             continue
         if parts:
             messages.append(ModelRequest(parts=parts))
-        messages.append(_response(entry.message))
+        response = _made.get(entry)
+        if response is None:
+            response = _made[entry] = _response(entry.message)
+        messages.append(response)
         parts = _results(entry)
     if parts:
         messages.append(ModelRequest(parts=parts))

@@ -7,7 +7,15 @@ import sys
 import pytest
 
 from holdfast.agents.model.limits import ModelLimits
-from holdfast.errors import ContextTooLong, InvalidArgument, LimitReached, MissingExtra, ModelFailed, OwnedElsewhere
+from holdfast.errors import (
+    Closed,
+    ContextTooLong,
+    InvalidArgument,
+    LimitReached,
+    MissingExtra,
+    ModelFailed,
+    OwnedElsewhere,
+)
 from tests.openai_server import Fails, Says
 from tests.unit.agents.model.conftest import Slept, types
 
@@ -148,3 +156,12 @@ async def test_an_agent_does_one_thing_after_another(model, agent_with):
     model(Says("", [("c1", "meddle", {})]), Says("done"))
     agent._setting.toolbox.tools = type(agent._setting.toolbox.tools).of([meddle])
     assert (await agent.run("Hi")).output == "done"
+
+
+async def test_a_closed_agent_stays_closed(model, agent_with, store):
+    model(Says("Hello!"))
+    async with agent_with() as agent:
+        await agent.run("Hi")
+    await agent.close()
+    with pytest.raises(Closed):
+        await agent.run("Hi")
