@@ -9,7 +9,7 @@ import pytest
 from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Unknown
 from holdfast.durable.runs.tool import Tool
-from holdfast.errors import OwnedElsewhere
+from holdfast.errors import OwnedElsewhere, UnknownRun
 from holdfast.history.records import AssistantMessage, RlmToolCall, UserMessage
 from holdfast.storage.protocol import Change
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
@@ -323,3 +323,23 @@ async def test_a_sandbox_that_crashes_again_and_again_fails_the_run(runner_with)
     assert "crashed 3 times" in result.error
     fails = False
     assert (await runner.run("a", code, "call_2")).output == "over", "a tool's success begins the count anew"
+
+
+async def test_the_owner_of_an_agent_goes_on_with_a_run_that_recover_leaves_alone(store, runner_with):
+    died = []
+
+    def act() -> str:
+        if not died:
+            died.append(1)
+            raise Killed
+        return "done"
+
+    with pytest.raises(Killed):
+        await runner_with(Tool(act, on_restart="retry")).run("a", "act()", "call_1")
+    runner = runner_with(Tool(act, on_restart="retry"))
+    await store.commit(Change(agent_id="a", user_id="default", hold=True))
+    assert await runner.recover() == []
+    assert (await runner.go_on("a", "call_1")).output == "done"
+    assert (await runner.go_on("a", "call_1")).output == "done"  # as it is recorded
+    with pytest.raises(UnknownRun):
+        await runner.go_on("a", "call_2")
