@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from holdfast.agents.loop.tasklist import TaskList
     from holdfast.agents.loop.tasks import Task
     from holdfast.agents.loop.turn import Turn
+    from holdfast.agents.model.agent import ModelAgent
+    from holdfast.agents.model.limits import ModelLimits
+    from holdfast.agents.model.result import ModelResult, ModelUsage, PendingCall, TextDelta
     from holdfast.agents.orchestrator.orchestrator import Orchestrator
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.fields import InputField, OutputField
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from holdfast.agents.standard.status import AgentStatus
     from holdfast.drift.detector import DriftDetector
     from holdfast.drift.protocol import Drift, DriftEvent
-    from holdfast.agents.model.agent import ModelAgent
-    from holdfast.agents.model.limits import ModelLimits
-    from holdfast.agents.model.result import ModelResult, ModelUsage, PendingCall, TextDelta
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.durable.redaction import Redactor
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
         LimitReached,
         MissingExtra,
         MissingMethod,
-        Moved,
         ModelFailed,
+        Moved,
         NotFound,
         OwnedElsewhere,
         Poisoned,
@@ -231,13 +231,11 @@ __all__ = [
     "SQLiteCheckpointStorage",
     "StaleWriter",
     "StandardAgent",
+    "StillWaiting",
     "StorageFailed",
     "Store",
     "Task",
     "TaskList",
-    "StillWaiting",
-    "StorageFailed",
-    "Store",
     "TextDelta",
     "TooLarge",
     "Tool",

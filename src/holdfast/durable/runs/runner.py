@@ -158,14 +158,8 @@ class PythonRunner:
 
         With `again`, also with one that is parked.
         """
-        self._check_open()
-        found = await self.store.runs(agent_id=agent_id, name=tool_call_id, user_id=self.user_id, limit=1)
-        if not found:
-            raise UnknownRun(
-                f"Agent {agent_id} has no run {tool_call_id}", agent_id=agent_id, tool_call_id=tool_call_id
-            )
-        [place] = found
-        return await self._executor.go_on(place, again=again) if place.end is None else await self._finished(place)
+        self._check_ready(agent_id=agent_id, tool_call_id=tool_call_id)
+        return await self._gone_on(agent_id, tool_call_id, again=again)
 
     async def fork(
         self,
@@ -280,13 +274,21 @@ class PythonRunner:
                         hint="recover(again=True) tries it once more; or use another session.",
                     )  # fmt: skip
 
+    async def _gone_on(self, agent_id: str, name: str, *, again: bool) -> RunResult:
+        while True:
+            found = await self.store.runs(agent_id=agent_id, name=name, user_id=self.user_id, limit=1)
+            if not found:
+                raise UnknownRun(f"Agent {agent_id} has no run {name}", agent_id=agent_id, tool_call_id=name)
+            [place] = found
+            if place.end is not None:
+                return await self._finished(place)
+            async with self._sessions.turn(agent_id, place.session):
+                with suppress(Moved):
+                    return await self._executor.go_on(place, again=again)
+
     async def _recovered(self, agent_id: str, name: str, *, again: bool) -> RunResult:
         try:
-            while True:
-                [place] = await self.store.runs(agent_id=agent_id, name=name, limit=1)
-                async with self._sessions.turn(agent_id, place.session):
-                    with suppress(Moved):
-                        return await self._executor.go_on(place, again=again)
+            return await self._gone_on(agent_id, name, again=again)
         except OwnedElsewhere as error:  # another process was quicker
             return RunResult(
                 agent_id=agent_id, tool_call_id=name, is_error=True, error=error.message, status="elsewhere"
