@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from holdfast.agents.standard.message import Message
     from holdfast.agents.standard.result import AgentResult
     from holdfast.agents.standard.status import AgentStatus
+    from holdfast.agents.workflow.adapter import StepAgent
+    from holdfast.agents.workflow.context import StepContext
+    from holdfast.agents.workflow.executor import WorkflowExecutor
+    from holdfast.agents.workflow.result import StepProgress, WorkflowResult
+    from holdfast.agents.workflow.state import StepStatus
     from holdfast.drift.detector import DriftDetector
     from holdfast.drift.protocol import Drift, DriftEvent
     from holdfast.durable.manager import CheckpointManager
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
         IllegalTransition,
         InvalidArgument,
         InvalidImport,
+        InvalidWorkflow,
         KeyMissing,
         LimitReached,
         MissingExtra,
@@ -74,6 +80,7 @@ if TYPE_CHECKING:
         UnknownValueType,
         Unopenable,
         Unstorable,
+        WorkflowChanged,
         WrongAgent,
         WrongKey,
         WrongOwner,
@@ -106,6 +113,11 @@ _HOMES = {
     "agents.model.agent": ("ModelAgent",),
     "agents.model.limits": ("ModelLimits",),
     "agents.model.result": ("ModelResult", "ModelUsage", "PendingCall", "TextDelta"),
+    "agents.workflow.adapter": ("StepAgent",),
+    "agents.workflow.context": ("StepContext",),
+    "agents.workflow.executor": ("WorkflowExecutor",),
+    "agents.workflow.result": ("StepProgress", "WorkflowResult"),
+    "agents.workflow.state": ("StepStatus",),
     "durable.manager": ("CheckpointManager",),
     "durable.operation": ("Operation",),
     "durable.redaction": ("Redactor",),
@@ -126,6 +138,7 @@ _HOMES = {
         "IllegalTransition",
         "InvalidArgument",
         "InvalidImport",
+        "InvalidWorkflow",
         "KeyMissing",
         "LimitReached",
         "MissingExtra",
@@ -151,6 +164,7 @@ _HOMES = {
         "UnknownValueType",
         "Unopenable",
         "Unstorable",
+        "WorkflowChanged",
         "WrongAgent",
         "WrongKey",
         "WrongOwner",
@@ -196,6 +210,7 @@ __all__ = [
     "InputField",
     "InvalidArgument",
     "InvalidImport",
+    "InvalidWorkflow",
     "KeyMissing",
     "Kind",
     "LimitReached",
@@ -231,6 +246,10 @@ __all__ = [
     "SQLiteCheckpointStorage",
     "StaleWriter",
     "StandardAgent",
+    "StepAgent",
+    "StepContext",
+    "StepProgress",
+    "StepStatus",
     "StillWaiting",
     "StorageFailed",
     "Store",
@@ -250,6 +269,9 @@ __all__ = [
     "UnknownValueType",
     "Unopenable",
     "Unstorable",
+    "WorkflowChanged",
+    "WorkflowExecutor",
+    "WorkflowResult",
     "WrongAgent",
     "WrongKey",
     "WrongOwner",

@@ -20,6 +20,8 @@ HoldfastError
 │   ├── DuplicateId           an id that must be new is taken
 │   ├── IllegalTransition     an agent's status that can't follow the one it has
 │   ├── InvalidArgument       an argument that can't be what was meant
+│   ├── InvalidWorkflow       a workflow file that can't be run, with every problem's line and key
+│   ├── WorkflowChanged       the file is not the one that this run of it began with
 │   ├── MissingExtra          an optional dependency that this call needs is not installed
 │   └── MissingMethod         the storage or agent lacks a method that this call needs
 ├── ModelFailed               the model gave no usable answer; what is recorded stays, recover() asks again
@@ -187,6 +189,22 @@ class IllegalTransition(Refused):
 
 class InvalidArgument(Refused, ValueError):
     """An argument that can't be what was meant."""
+
+
+class InvalidWorkflow(Refused, ValueError):
+    """A workflow file that can't be run: `problems` has each with its line and key, `path` is the file."""
+
+    problems: tuple[Any, ...] = ()
+
+    default_hint = "`holdfast workflow check` lists everything that is wrong with a file, and runs nothing."
+
+
+class WorkflowChanged(Refused):
+    """The file is not the one that this run of it began with: `steps` names what is different."""
+
+    steps: tuple[str, ...] = ()
+
+    default_hint = "Put the file back, begin a new run, or pass allow_changes=True (`--allow-changes`)."
 
 
 class MissingExtra(Refused, ImportError):

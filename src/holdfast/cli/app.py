@@ -19,6 +19,7 @@ _HOMES = {
     "runs": "runs",
     "trace": "trace",
     "fork": "fork",
+    "workflow": "workflow",
     "log": "log",
     "show": "show",
     "diff": "diff",
@@ -52,7 +53,7 @@ Exit codes:
   3    damage was found
   4    the store can't be opened
   5    reading or writing failed: a full disk, a broken one
-  6    a run waits: it is parked, lacks a tool, or runs elsewhere
+  6    a run waits: it is parked, lacks a tool or an answer, or runs elsewhere
   130  stopped by Ctrl-C"""
 
 

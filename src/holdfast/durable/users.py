@@ -24,6 +24,7 @@ class Users:
     def __init__(self) -> None:
         self.lineage: ByIdentity[str] = ByIdentity()
         self.in_turn: set[str] = set()  # agents that are handling a message now
+        self.held: set[str] = set()  # agents that something in this process goes on with, saves aside
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
         self._executed: set[tuple[str, str]] = set()
         self._lock = threading.Lock()

@@ -103,7 +103,8 @@ def test_a_missing_store_is_one_error_and_makes_nothing(holdfast, tmp_path, name
     needed = {"import": None, "demo": None, "restore-backup": None, "show": ["x"], "diff": ["x"], "pin": ["x"],
               "unpin": ["x"], "export": ["x"], "backup": ["x"], "run": None, "trace": ["x"],
               "resume": ["--tools", "x.py"], "fork": ["x", "--at", "1", "--result", "1"],
-              "drift check": ["--agent", "x"], "drift train": None}  # fmt: skip
+              "drift check": ["--agent", "x"], "drift train": None,
+              "workflow run": None, "workflow check": None, "workflow show": None}  # fmt: skip
     arguments = needed.get(name, [])
     if arguments is None:
         return  # these need no store
