@@ -73,9 +73,14 @@ def sqlite_path(invocation: Invocation, what: str) -> Path:
 
 
 @asynccontextmanager
-async def reading(invocation: Invocation, *, retention: Policy | None = None) -> AsyncIterator[CheckpointManager]:
+async def reading(
+    invocation: Invocation, *, retention: Policy | None = None, anchor: str | None = None
+) -> AsyncIterator[CheckpointManager]:
     """A manager of the store, opened so that nothing can be written."""
-    storage = _storage(invocation, read_only=True)
+    if anchor is None:
+        storage = _storage(invocation, read_only=True)
+    else:
+        storage = sqlite(sqlite_path(invocation, "be held against an anchor"), read_only=True, anchor=anchor)
     async with _manager(storage, retention) as manager:
         yield manager
 
@@ -122,8 +127,8 @@ def _storage(invocation: Invocation, *, read_only: bool) -> CheckpointStorage:
     return sqlite(path, read_only=read_only)
 
 
-def sqlite(path: Path, *, read_only: bool = False) -> SQLiteCheckpointStorage:
+def sqlite(path: Path, *, read_only: bool = False, anchor: str | None = None) -> SQLiteCheckpointStorage:
     """A SQLite store without limits: those are the program's that writes it, and nobody asked us to apply ours."""
     from holdfast.storage.sqlite.store import SQLiteCheckpointStorage
 
-    return SQLiteCheckpointStorage(path, max_checkpoints_per_user=None, read_only=read_only)
+    return SQLiteCheckpointStorage(path, max_checkpoints_per_user=None, read_only=read_only, anchor=anchor)

@@ -5,26 +5,39 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict
 
+import click
+
 from holdfast.cli.command import Invocation, command, run
 
 
-@command("verify", examples="holdfast verify && echo all is well")
-def verify_command(invocation: Invocation) -> int:
+@command(
+    "verify",
+    examples="""
+    holdfast verify && echo all is well
+    holdfast verify --anchor /media/stick/checkpoints.anchor
+    """,
+)
+@click.option(
+    "--anchor",
+    metavar="FILE",
+    help="Remembers how far the store is, and tells an older copy from then on. Keep it where the store is not.",
+)
+def verify_command(invocation: Invocation, anchor: str | None) -> int:
     """Check everything in the store, and name what is damaged.
 
     All is read and authenticated, nothing is changed, and what is whole stays usable. Ends with code 3 when something
     is damaged.
     """
-    return run(_verify(invocation))
+    return run(_verify(invocation, anchor))
 
 
-async def _verify(invocation: Invocation) -> int:
+async def _verify(invocation: Invocation, anchor: str | None) -> int:
     from holdfast.cli.failures import DAMAGED
     from holdfast.cli.opening import reading
     from holdfast.cli.output import counted, progress, say, say_json, styled
     from holdfast.history.preview import escape
 
-    async with reading(invocation) as manager:
+    async with reading(invocation, anchor=anchor) as manager:
         report = await manager.verify(progress())
     with suppress(BrokenPipeError):  # the exit code is the answer, whether anybody reads the rest or not
         if invocation.json:

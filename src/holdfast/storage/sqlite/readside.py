@@ -121,10 +121,13 @@ class ReadSide:
         try:
             opening.check_tables(db, path)
             ring = find_ring(db, path, self.settings.key)
-            return db, Cells(ring or Ring({}), check_keys(db, ring, path))
+            cells = Cells(ring or Ring({}), check_keys(db, ring, path))
+            if self._passive and (anchor := self.settings.its_anchor()) is not None:
+                anchor.check(db, cells)  # elsewhere the writing side has done it
         except BaseException:
             db.close()
             raise
+        return db, cells
 
     def _let_go(self) -> None:
         if self.reader is not None:

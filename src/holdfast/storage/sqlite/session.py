@@ -17,6 +17,7 @@ from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
 from holdfast.storage.sqlite import opening
+from holdfast.storage.sqlite.anchor import Anchor
 from holdfast.storage.sqlite.ballast import Ballast
 from holdfast.storage.sqlite.cells import Cells, StoreRow
 from holdfast.storage.sqlite.database import Database
@@ -38,10 +39,14 @@ class Settings:
     read_only: bool = False
     allow_network: bool = False
     vfs: str | None = None
+    anchor: Path | None = None
     now: Callable[[], datetime]
 
     def beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
+
+    def its_anchor(self) -> Anchor | None:
+        return None if self.anchor is None else Anchor(self.anchor, self.path)
 
 
 class WriteSession:
@@ -52,6 +57,7 @@ class WriteSession:
         self.turn = TurnLock(settings.beside(".lock"))
         self.presence = Presence(settings.beside(".writers"))
         self.ballast = Ballast(settings.path)
+        self.anchor = settings.its_anchor()
         self._db: apsw.Connection | None = None
         try:
             with self.turn.held():
@@ -71,6 +77,8 @@ class WriteSession:
         settle_ring(db, self.settings.path)
         ring = find_ring(db, self.settings.path, self.settings.key)
         if is_new:
+            if self.anchor is not None:
+                self.anchor.check_empty()
             if ring and keys.key_path(self.settings.path).exists():
                 log.warning("%s is empty although it has a key: a new store is made", self.settings.path)
             create(db, ring or keys.new_ring(keys.key_path(self.settings.path)))
@@ -80,15 +88,20 @@ class WriteSession:
         if not ring:
             raise KeyMissing(f"The key of {self.settings.path} is missing", path=str(self.settings.path))
         self.cells = Cells(ring, store_id)
+        if self.anchor is not None:
+            self.anchor.check(db, self.cells)
         self.presence.appear()
         self.ledger = Ledger(
             db, self.cells, writer=self.presence.writer, alive=self.presence.alive, now=self.settings.now
         )
         self._add_keys(ring)
-        if alone:
+        if alone or self.anchor is not None:  # which is recognised by these records
             with transaction(db):
                 self.note("opened", self.presence.writer)
+        if alone:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        if self.anchor is not None:
+            self.anchor.follow(db, self.cells)
         self.ballast.load()
 
     def _add_keys(self, ring: Ring) -> None:

@@ -44,9 +44,10 @@ class SQLiteCheckpointStorage(FullStorage):
 
     `max_checkpoints_per_user` is a soft limit on `auto`, `manual` and `workflow` checkpoints; None keeps all.
     `key` overrides HOLDFAST_KEY and the key file beside the database. With `read_only` nothing is ever written.
+    `anchor` is a file kept elsewhere that remembers how far the store was: an older copy in its place is `RolledBack`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an option of its own, and none is needed
         self,
         db_path: str | os.PathLike[str] = "checkpoints.db",
         max_checkpoints_per_user: int | None = 100,
@@ -57,14 +58,16 @@ class SQLiteCheckpointStorage(FullStorage):
         allow_network: bool | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         vfs: str | None = None,
+        anchor: str | os.PathLike[str] | None = None,
     ) -> None:
         self.max_checkpoints_per_user = max_checkpoints_per_user
         self.max_checkpoints = max_checkpoints
         if allow_network is None:
             allow_network = os.environ.get("HOLDFAST_ALLOW_NETWORK", "") not in ("", "0")
         self.settings = Settings(
-            path=Path(db_path), key=key, read_only=read_only, allow_network=allow_network, vfs=vfs, now=now
-        )
+            path=Path(db_path), key=key, read_only=read_only, allow_network=allow_network, vfs=vfs, now=now,
+            anchor=None if anchor is None else Path(anchor),
+        )  # fmt: skip
         self._begin()
         lifetime.watch(self)
 
@@ -134,10 +137,21 @@ class SQLiteCheckpointStorage(FullStorage):
     # --- care
 
     async def verify(self, progress: Progress | None = None) -> Report:
-        """Checks everything that is stored, on a connection of its own, while others go on."""
+        """Checks everything that is stored, on a connection of its own, while others go on.
+
+        When all is well, the anchor follows, if there is one.
+        """
         from holdfast.storage.sqlite.verify import verify
 
-        return await self._aside(lambda reader: verify(reader, progress))
+        anchor = self.settings.its_anchor()
+
+        def inspected(reader: Reader) -> Report:
+            report = verify(reader, progress)
+            if report.ok and anchor is not None:
+                anchor.follow(reader.db, reader.cells)
+            return report
+
+        return await self._aside(inspected)
 
     async def stats(self) -> dict[str, Any]:
         from holdfast.storage.sqlite.stats import stats

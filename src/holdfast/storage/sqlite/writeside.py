@@ -119,10 +119,13 @@ class WriteSide:
         ledger, db = session.ledger, session.db
         holds = dict(ledger.holds)
         try:
-            with session.turn.held(), ledger.rows.remembering(), transaction(db):
-                for job in jobs:
-                    _run_one(ledger, db, job)
-                ledger.rows.settle()
+            with session.turn.held():
+                with ledger.rows.remembering(), transaction(db):
+                    for job in jobs:
+                        _run_one(ledger, db, job)
+                    ledger.rows.settle()
+                if session.anchor is not None:
+                    session.anchor.try_to_follow(db, session.cells)
         except apsw.Error as error:
             told = failures.translated(error, str(self.settings.path))
             self._failed(session, error, told, holds)
