@@ -8,6 +8,7 @@ import pytest
 from holdfast.cli.app import main
 from holdfast.errors import RolledBack, Unopenable
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from holdfast.storage.sqlite.anchor import Anchor
 from holdfast.storage.sqlite.rekey import reset
 from holdfast.testing.samples import commit, continued
 from tests.faults.children import ended, line, running, tell
@@ -223,3 +224,31 @@ async def test_a_rotated_key_keeps_the_anchor_and_a_reset_one_does_not(path, anc
     path.with_name("store.db.key").unlink()
     await asyncio.to_thread(reset, SQLiteCheckpointStorage(path).settings)
     assert await refused(path, anchor)
+
+
+async def test_a_reader_that_is_behind_does_not_move_an_anchor_back(path, anchor, tmp_path):
+    await saved(path)
+    shutil.copyfile(path, tmp_path / "old")
+    await saved(path, anchor)
+    before = anchor.read_bytes()
+    store = SQLiteCheckpointStorage(tmp_path / "old", key=path.with_name("store.db.key").read_text(), read_only=True)
+    file = Anchor(anchor, path)
+    await store._read(lambda reader: file.follow(reader.db, reader.cells))
+    await store.close()
+    assert anchor.read_bytes() == before
+
+
+async def test_an_opening_with_an_anchor_leaves_a_record_even_beside_other_writers(path, anchor):
+    """By these records an old copy is known; whoever can write to the folder can pretend to have the store open."""
+    other = SQLiteCheckpointStorage(path)
+    await continued(other)
+    before = await own_records(other)
+    await saved(path, saves=0)
+    await saved(path, anchor)
+    await saved(path, anchor)
+    assert await own_records(other) == before + 2
+    await other.close()
+
+
+async def own_records(store):
+    return await store._read(lambda reader: reader.rows.store().seq)
