@@ -18,6 +18,7 @@ RUNS = ("run-1", "run-2", "run-3", "run-4", "none")
 USERS = ("first", "second", "nobody")
 KINDS = ("manual", "routine", "pre_operation")
 SNAPSHOT = bytes(range(256)) * 4
+REFUSED, NAMED, HARMLESS = "refused", "right answers, named by verify", "without effect"
 
 
 def conversation(length: int) -> dict[str, Any]:
@@ -140,6 +141,26 @@ def _but_for_snapshots(given: list[Any], right: list[Any]) -> bool:
 
 def refused(given: dict[str, Any]) -> list[str]:
     return [name for name, answer in given.items() if isinstance(answer, HoldfastError)]
+
+
+async def outcome(damaged, right, what):
+    """What became of one damage. Verify must not be content when an answer is not what it was."""
+    store = SQLiteCheckpointStorage(damaged, read_only=True)
+    try:
+        given = await answers(store)
+        assert wrong(given, right) == [], what
+        whole = await content(store)
+        assert not (whole and refused(given)), (what, refused(given))
+        return REFUSED if refused(given) else HARMLESS if whole else NAMED
+    finally:
+        await store.close()
+
+
+async def content(store):
+    try:
+        return (await store.verify()).ok
+    except HoldfastError:
+        return False
 
 
 async def small_store(folder: Path) -> Path:

@@ -6,15 +6,13 @@ from collections import Counter
 import apsw
 import pytest
 
-from holdfast.errors import HoldfastError
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from tests.faults.report import LONG, tell
-from tests.faults.stores import answers, copied, refused, small_store, wrong
+from tests.faults.stores import HARMLESS, REFUSED, answers, copied, outcome, refused, small_store
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.slow]
 
 SAMPLE = 100
-REFUSED, NAMED, HARMLESS = "refused", "right answers, named by verify", "without effect"
 
 
 @pytest.fixture(scope="module")
@@ -29,19 +27,6 @@ async def original(tmp_path_factory):
     return path, right
 
 
-async def outcome(damaged, right, what):
-    """What became of one damage. Verify must not be content when an answer is not what it was."""
-    store = SQLiteCheckpointStorage(damaged, read_only=True)
-    try:
-        given = await answers(store)
-        assert wrong(given, right) == [], what
-        whole = await content(store)
-        assert not (whole and refused(given)), (what, refused(given))
-        return REFUSED if refused(given) else HARMLESS if whole else NAMED
-    finally:
-        await store.close()
-
-
 async def try_flips(original, folder, places):
     """Flips one bit after the other in a copy, and counts what became of each."""
     path, right = original
@@ -54,13 +39,6 @@ async def try_flips(original, folder, places):
         data[place] ^= 1 << bit
         outcomes[await outcome(damaged, right, (place, bit))] += 1
     return outcomes
-
-
-async def content(store):
-    try:
-        return (await store.verify()).ok
-    except HoldfastError:
-        return False
 
 
 def parts_of(path, folder):
