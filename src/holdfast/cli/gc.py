@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,10 +57,10 @@ async def _gc(
 ) -> None:  # fmt: skip
     from holdfast.cli.opening import reading, writing
     from holdfast.cli.output import counted, progress, say, say_json, size
-    from holdfast.history.retention import Policy
+    from holdfast.history.retention import Policy, days_before
 
     policy = Policy(routine_per_agent=routine, recovery_days=recovery_days, per_user=per_user)
-    moment = None if older_than is None else datetime.now(UTC) - timedelta(days=older_than)
+    moment = None if older_than is None else days_before(datetime.now(UTC), older_than)
     async with (reading if dry_run else writing)(invocation, retention=policy) as manager:
         plan = await _plan(manager, moment)
         done: dict[str, int] = {}

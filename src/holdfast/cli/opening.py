@@ -38,7 +38,10 @@ def store_path(name: str) -> Path:
     """
     scheme, colon, rest = name.partition(":")
     if not colon or not re.fullmatch(r"[a-z][a-z0-9+.]+", scheme) or Path(name).exists():
-        return Path(name).expanduser()
+        try:
+            return Path(name).expanduser()
+        except RuntimeError as error:
+            raise Unopenable(f"{name} names no folder: {error}", path=name) from error
     if scheme == "sqlite" and rest.startswith("///"):
         return Path(unquote(rest[3:]))
     if scheme == "file" and rest.startswith("/"):

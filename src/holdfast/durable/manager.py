@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.history.diff import CheckpointDiff, compare
 from holdfast.history.image import Image
 from holdfast.history.records import Record
-from holdfast.history.retention import Policy, Removal
+from holdfast.history.retention import Policy, Removal, days_before
 from holdfast.storage.adapter import StorageAdapter, as_store
 from holdfast.storage.ids import new_id
 from holdfast.storage.memory import InMemoryCheckpointStorage
@@ -359,7 +359,7 @@ class CheckpointManager:
 
     async def cleanup_old_checkpoints(self, max_age_days: float = 30) -> int:
         """Retires what is older, but never a pinned checkpoint or the newest of an agent. Returns the number."""
-        moment = self._now() - timedelta(days=max_age_days)
+        moment = days_before(self._now(), max_age_days)
         return await self._retire(await self.retirement.plan_older(moment, user_id=self.user_id))
 
     async def plan_retirement(self) -> list[Removal]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from holdfast.errors import InvalidArgument
 from holdfast.history.checkpoint import Kind
 
 if TYPE_CHECKING:
@@ -64,6 +65,16 @@ def beyond_limit(beyond: Iterable[Checkpoint], newest: Mapping[str, str], reason
     return [removal(checkpoint, reason) for checkpoint in beyond if not protected(checkpoint, newest)]
 
 
+def days_before(now: datetime, days: float) -> datetime:
+    """The moment so many days ago; the first of all moments when there are not so many."""
+    if not days >= 0:
+        raise InvalidArgument(f"{days!r} is no number of days", hint="A limit in days is a number from 0 on.")
+    try:
+        return now - timedelta(days=days)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
 def older_than(checkpoints: Iterable[Checkpoint], moment: datetime, newest: Mapping[str, str]) -> list[Removal]:
     """What was made before a moment and is not protected."""
     return [
@@ -94,7 +105,7 @@ def _reason(checkpoint: Checkpoint, policy: Policy, now: datetime, seen: Counter
     if checkpoint.kind == Kind.ROUTINE:
         return _over(seen, ("routine", checkpoint.agent_id), policy.routine_per_agent, "routine checkpoints per agent")
     if checkpoint.kind == Kind.RECOVERY:
-        if policy.recovery_days is not None and now - checkpoint.timestamp > timedelta(days=policy.recovery_days):
+        if policy.recovery_days is not None and checkpoint.timestamp < days_before(now, policy.recovery_days):
             return f"recovery checkpoint older than {policy.recovery_days:g} days"
         return None
     if checkpoint.kind not in LIMITED:
