@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.errors import Corrupt
 from holdfast.history.records import (
     Record,
     RlmComplete,
@@ -52,6 +53,7 @@ class RunLog:
         """Takes in a record; one that is not this run's is passed over."""
         if getattr(record, "tool_call_id", None) != self.start.tool_call_id:
             return
+        _check(record)
         if isinstance(record, RlmToolCall):
             self._add_call(int(record.call_id), record)
         elif isinstance(record, RlmToolResult):
@@ -99,6 +101,25 @@ class RunLog:
     def snapshots(self) -> list[RlmToolCall]:
         """The calls with which a snapshot was kept, the newest first."""
         return [call for call in reversed(self.order) if call.snapshot is not None]
+
+
+def _check(record: Record) -> None:
+    """Refuses what no runner writes: an imported history may hold anything that has the wire format's types."""
+    ok = True
+    if isinstance(record, RlmToolCall | RlmToolResult):
+        ok = type(record.call_id) is int
+    if isinstance(record, RlmToolCall):
+        ok = ok and type(record.tool_args) is dict and all(type(name) is str for name in record.tool_args)
+    if isinstance(record, RlmToolResult) and record.tool_is_error:
+        ok = ok and type(record.tool_result) is dict
+    if not ok or not all(map(_is_answer, record.os_answers or ())):
+        raise Corrupt(f"Record {record.seq} is not what a runner writes", seq=record.seq)
+
+
+def _is_answer(answer: Any) -> bool:
+    if type(answer) not in (list, tuple) or len(answer) != 2 or type(answer[1]) not in (list, tuple):
+        return False
+    return answer[0] != "clock" or all(type(moment) in (int, float) for moment in answer[1])
 
 
 def answer_of(result: RlmToolResult) -> dict[str, Any]:

@@ -44,13 +44,17 @@ async def with_snapshots(records: Sequence[Record]) -> list[Record]:
     sessions: dict[str, bytes | None] = {}
     try:
         for place, record in enumerate(records):
-            if isinstance(record, RlmStart):
+            if not isinstance(record, RlmStart):
+                continue
+            try:
                 run = RunLog.of(records[place:])
                 state = sessions.get(record.session or "")
                 replay = Replay(run, seats, None if state is None else _only(state))
                 made |= await replay.snapshots()
                 if record.session is not None and run.complete is not None and run.complete.feed is not None:
                     sessions[record.session] = run.complete.snapshot or replay.state
+            except Exception as error:  # noqa: BLE001 - records that were imported may say anything
+                log.warning("Run %s can't be replayed: %s: %s", record.tool_call_id, type(error).__name__, error)
     finally:
         await seats.close()
     return [record.evolve(snapshot=made[record.seq], snapshot_seq=None) if record.seq in made else record

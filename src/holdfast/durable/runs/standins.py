@@ -18,10 +18,11 @@ def standins(preamble: str) -> list[Tool]:
     >>> tool.name, tool.is_async, tool.bind(("a.org",), {"retries": 2})
     ('fetch', True, {'url': 'a.org', 'retries': 2})
     """
-    return [
-        Tool(_function(node)) for node in ast.parse(preamble).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]  # fmt: skip
+    try:
+        body = ast.parse(preamble).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # imported from who knows where
+        return []
+    return [Tool(_function(node)) for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Callable[..., Any]:
