@@ -111,6 +111,8 @@ class Anchor:
 
     @contextmanager
     def _held(self) -> Iterator[int]:
+        if "\0" in str(self.path):
+            raise Unopenable(f"{str(self.path)!r} is no path of an anchor", path=str(self.path))
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
