@@ -23,6 +23,7 @@ from holdfast.durable.runs.interpreter import (
     started,
 )
 from holdfast.durable.runs.log import answer_of
+from holdfast.durable.runs.plain import described
 from holdfast.durable.runs.world import Diverged
 from holdfast.errors import Corrupt
 from holdfast.history.records import Record, RlmToolCall, RlmToolResult
@@ -211,7 +212,8 @@ class Drive:
         return tasks
 
     async def _record(self, event: Called | Waiting, calls: list[Asked]) -> None:
-        self._check_repeated(f"{calls[0].name}({_shown(calls[0].arguments)})")
+        if self._unasked:
+            self._check_repeated(f"{calls[0].name}({_shown(calls[0].arguments)})")
         records: list[Record] = []
         batch = calls[0].call_id if isinstance(event, Waiting) else None
         for place, call in enumerate(calls):
@@ -326,4 +328,11 @@ class Drive:
 
 
 def _shown(arguments: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r:.200}" for name, value in arguments.items())
+    return ", ".join(f"{name}={_said(value):.200}" for name, value in arguments.items())
+
+
+def _said(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # a number of more digits than Python writes out
+        return described(value)
