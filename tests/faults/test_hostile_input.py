@@ -226,3 +226,13 @@ def test_no_file_passes_for_an_anchor(folder, name):
     assert code in (2, 4), said
     assert "error:" in said
     assert Path("s/store.db").read_bytes() == before
+
+
+@ITS_OWN_LOOP
+@pytest.mark.parametrize("name", ["fifo", "sparse", "text", "s", "s/store.db", "/dev/zero", "\0", ""])
+def test_no_place_passes_for_one_for_a_backup(folder, name):
+    before = Path("s/store.db").read_bytes()
+    code, said = ran(["--store", "s/store.db", "backup", name])
+    assert code in (1, 2, 4, 5), said
+    assert "error:" in said
+    assert Path("s/store.db").read_bytes() == before

@@ -110,6 +110,8 @@ def _made(target: Path, commits: int, *, has_key: bool) -> dict[str, Any]:
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
     """Only a store gives way to another, and only when that was asked for."""
+    if "\0" in str(target):
+        raise InvalidArgument(f"{str(target)!r} is no path", hint="Choose another path.")
     if target.is_dir() or (target.exists() and not overwrite):
         what = "is a directory" if target.is_dir() else "exists already"
         raise InvalidArgument(f"{target} {what}", hint="Choose another path, or say that it may be overwritten.")
