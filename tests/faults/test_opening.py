@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import apsw
 import pytest
 
 from holdfast.errors import KeyMissing, ReadOnly, Unopenable, WrongKey
@@ -222,3 +223,19 @@ async def test_a_reader_sees_what_a_writer_does_meanwhile(tmp_path):
     await writer.close()
     assert len(await reader.list(Query())) == 3
     await reader.close()
+
+
+@pytest.mark.parametrize("data", [b"", None])
+async def test_a_file_in_which_no_store_was_made_yet_is_not_called_damaged(tmp_path, data):
+    """A reader may come while the first writer makes the store, or after one that died before its first commit."""
+    path = tmp_path / "store.db"
+    if data is None:
+        db = apsw.Connection(str(path))
+        db.execute("PRAGMA journal_mode=WAL")
+        db.close()
+    else:
+        path.write_bytes(data)
+    store = SQLiteCheckpointStorage(path, read_only=True)
+    with pytest.raises(Unopenable, match="no store was made there yet"):
+        await store.agents()
+    await store.close()

@@ -135,7 +135,10 @@ def log_waits(path: Path) -> bool:
 
 def check_tables(db: apsw.Connection, path: Path) -> None:
     """Refuses tables that are not ours: a damaged definition changes what is found, and a trigger what is written."""
-    if set(db.execute(_TABLES)) != _our_tables():
+    found = set(db.execute(_TABLES))
+    if not found:  # whoever makes it has not committed yet, or died before
+        raise _refusal(path, "is empty: no store was made there yet", "Write to it first, or try again in a moment.")
+    if found != _our_tables():
         raise Corrupt(f"The tables of {path} are not those of a Holdfast store", path=str(path))
 
 
