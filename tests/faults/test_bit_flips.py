@@ -1,5 +1,6 @@
 """No damaged byte makes a wrong answer: it is an error of ours, or every answer is what it was."""
 
+import contextlib
 import random
 from collections import Counter
 
@@ -8,7 +9,7 @@ import pytest
 
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from tests.faults.report import LONG, tell
-from tests.faults.stores import HARMLESS, REFUSED, answers, copied, outcome, refused, small_store
+from tests.faults.stores import HARMLESS, REFUSED, answers, copied, outcome, refused, small_store, wrong
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.slow]
 
@@ -97,7 +98,7 @@ async def test_a_flipped_bit_in_every_byte_is_an_error_or_nothing(original, tmp_
     told = {f"{part}: {what}": n for part, outcomes in sorted(by_part.items()) for what, n in outcomes.items()}
     tell(
         "Bit rot, every byte",
-        "One bit flipped in each byte of a small store, all questions asked and verify run",
+        "One bit flipped in each byte of a small store, all questions asked and verify run.",
         wrong_answers=0, **dict(total), **told,
     )  # fmt: skip
 
@@ -113,7 +114,7 @@ async def test_a_file_whose_tail_is_cut_off_is_an_error_or_whole(original, tmp_p
         outcomes[await outcome(damaged, right, length)] += 1
     assert not outcomes[HARMLESS]
     if LONG:
-        tell("Tails cut off", "A small store cut off at many lengths", wrong_answers=0, **dict(outcomes))
+        tell("Tails cut off", "A small store cut off at many lengths.", wrong_answers=0, **dict(outcomes))
 
 
 async def test_zeros_where_a_page_was_are_an_error_or_nothing(original, tmp_path):
@@ -131,5 +132,27 @@ async def test_zeros_where_a_page_was_are_an_error_or_nothing(original, tmp_path
             outcomes[await outcome(damaged, right, (part, begin, other))] += 1
     assert outcomes[REFUSED] > len(parts)
     if LONG:
-        tell("Pages lost and misplaced", "Each page zeroed, and each replaced by another", wrong_answers=0,
+        tell("Pages lost and misplaced", "Each page zeroed, and each replaced by another.", wrong_answers=0,
              **dict(outcomes))  # fmt: skip
+
+
+async def test_without_its_authentication_damage_would_be_believed(original, tmp_path, monkeypatch):
+    """The control: the same flips, in a store that takes every MAC and hash for right, give wrong answers."""
+    path, right = original
+    parts, size = parts_of(path, tmp_path / "looked at")
+    pages = [begin for begin, part in parts.items() if part in ("checkpoints", "records", "inbox")]
+    chance = random.Random(5)
+    damaged = copied(path, tmp_path)
+    data = bytearray(path.read_bytes())
+    monkeypatch.setattr("hmac.compare_digest", lambda one, other: True)
+    believed = 0
+    for _ in range(30):
+        place, bit = chance.choice(pages) + chance.randrange(size), chance.randrange(8)
+        data[place] ^= 1 << bit
+        damaged.write_bytes(data)
+        data[place] ^= 1 << bit
+        store = SQLiteCheckpointStorage(damaged, read_only=True)
+        with contextlib.suppress(Exception):  # what is not authentic may end in anything
+            believed += bool(wrong(await answers(store), right))
+        await store.close()
+    assert believed

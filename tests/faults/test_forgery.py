@@ -77,7 +77,7 @@ async def test_no_cell_is_taken_for_another(original, tmp_path):
     assert not outcomes[HARMLESS]
     assert outcomes.total() >= 30
     if LONG:
-        tell("Cells that change places", "Every two cells of a table, of one agent or of two", wrong_answers=0,
+        tell("Cells that change places", "Every two cells of a table, of one agent or of two.", wrong_answers=0,
              **dict(outcomes))  # fmt: skip
 
 

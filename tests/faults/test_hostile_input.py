@@ -41,7 +41,7 @@ def test_no_bytes_crash_a_decoder_or_take_more_memory_than_its_bound():
     assert told["broken"] == []
     assert told["refused"] > told["decoded"] > 0
     if LONG:
-        tell("Hostile bytes", "Values, differences, patches and lines, mutated and crafted, under a bound on memory",
+        tell("Hostile bytes", "Values, differences, patches and lines, mutated and crafted, under a bound on memory.",
              refused=told["refused"], decoded=told["decoded"], crashes=0)  # fmt: skip
 
 
@@ -115,7 +115,7 @@ async def test_what_is_imported_is_refused_or_leaves_a_store_in_which_everything
     assert report.ok, report.damaged
     await runner.close()
     if LONG:
-        tell("Hostile imports", "Exports with fields changed, lines moved, doubled and left out", crashes=0,
+        tell("Hostile imports", "Exports with fields changed, lines moved, doubled and left out.", crashes=0,
              **dict(outcomes))  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def test_no_command_line_ends_in_anything_but_an_exit_code_and_a_sentence(folder
     assert codes["exit 1"]
     assert codes["exit 2"]
     if LONG:
-        tell("Hostile command lines", "Random words, paths and options after every command", crashes=0, **dict(codes))
+        tell("Hostile command lines", "Random words, paths and options after every command.", crashes=0, **dict(codes))
 
 
 @ITS_OWN_LOOP

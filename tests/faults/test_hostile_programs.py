@@ -201,5 +201,5 @@ async def test_a_program_without_end_is_ended_by_its_limits(tmp_path):
     assert outcomes["ended in an error"] >= 2
     if LONG:
         outcomes += await all_end_clearly(SQLiteCheckpointStorage(tmp_path / "quick.db"), QUICK)
-        tell("Hostile programs", "Each is run, asked for again, exported, and its store verified",
+        tell("Hostile programs", "Each is run, asked for again, exported, and its store verified.",
              programs=len(SLOW) + len(QUICK), hosts_crashed=0, **dict(outcomes))  # fmt: skip

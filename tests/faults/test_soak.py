@@ -114,7 +114,7 @@ async def test_under_a_load_that_goes_on_neither_memory_nor_the_file_grows(tmp_p
     if LONG:
         tell(
             "Soak",
-            f"{AGENTS} agents for {SECONDS:.0f} seconds: saves, runs, reads, garbage collected, users forgotten",
+            f"{AGENTS} agents for {SECONDS:.0f} seconds: saves, runs, reads, garbage collected, users forgotten.",
             **dict(load.done), memory_at_half_MB=warm[0] >> 20, memory_at_the_end_MB=end[0] >> 20,
             file_at_half_KB=warm[1] >> 10, file_at_the_end_KB=end[1] >> 10,
         )  # fmt: skip

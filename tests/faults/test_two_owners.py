@@ -230,7 +230,7 @@ async def test_an_owner_that_is_stopped_anywhere_does_at_most_the_one_call_it_wa
         await runner.close()
     assert outcomes["refused as stale"] >= TURNS / 2
     if LONG:
-        report("Two owners of a run", "One stopped with SIGSTOP anywhere, taken over, and woken",
+        report("Two owners of a run", "One stopped with SIGSTOP anywhere, taken over, and woken.",
                runs=TURNS, calls_made_twice=0, **dict(outcomes))  # fmt: skip
 
 

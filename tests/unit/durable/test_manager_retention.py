@@ -10,6 +10,7 @@ from holdfast import (
     CheckpointManager,
     Corrupt,
     InMemoryCheckpointStorage,
+    InvalidArgument,
     Policy,
     SQLiteCheckpointStorage,
     StorageFailed,
@@ -235,3 +236,19 @@ async def test_a_limit_of_a_storage_without_lists_of_all_users_fails_no_save():
     manager = CheckpointManager(ThreeMethods(), retention=Policy(total=1))
     agent = Agent()
     assert [await manager.save(agent) for _ in range(2)]
+
+
+@pytest.mark.parametrize("days", [10**9, 1e300, float("inf"), 10**30])
+async def test_any_number_of_days_is_an_age(clock, days):
+    manager = CheckpointManager(InMemoryCheckpointStorage(), now=clock, retention=Policy(recovery_days=days))
+    for _ in range(3):
+        await manager.save(Agent(), kind="recovery")
+        clock.pass_days(400)
+    assert await manager.cleanup_old_checkpoints(max_age_days=days) == 0
+    assert len(await kinds(manager)) == 3
+
+
+@pytest.mark.parametrize("days", [-1, float("nan")])
+async def test_what_is_no_number_of_days_is_refused(manager, days):
+    with pytest.raises(InvalidArgument, match="days"):
+        await manager.cleanup_old_checkpoints(max_age_days=days)

@@ -10,7 +10,7 @@ import pytest
 from holdfast.durable.runs import seats
 from holdfast.durable.runs.limits import Limits
 from holdfast.errors import Closed, InvalidArgument, MissingExtra, WrongOwner
-from holdfast.history.records import AssistantMessage, UserMessage
+from holdfast.history.records import AssistantMessage, RlmStart, RlmToolCall, UserMessage
 from holdfast.storage.protocol import Change
 
 
@@ -98,6 +98,27 @@ async def test_a_number_of_too_many_digits_is_an_outcome_too(runner_with, store)
     result = await runner_with(step).run("a", "10**5000", "call_1")
     assert result.output == 10**5000
     assert "no text" in result.content
+
+
+async def test_a_number_of_too_many_digits_is_an_argument_too(runner_with, store):
+    async def twice(n: int) -> int:
+        return 2 * n
+
+    result = await runner_with(twice).run("a", "await twice(10**5000)", "call_1")
+    assert result.output == 2 * 10**5000
+    assert await store.pending("run") == []
+
+
+async def test_a_replay_that_differs_in_such_a_number_is_parked_like_any_other(runner_with, store):
+    start = RlmStart(tool_call_id="call_1", code="await step(10**5000 + 1)", preamble="")
+    call = RlmToolCall(
+        tool_call_id="call_1", call_id=0, snapshot=None, print_output="", tool_call_count=1, tool_name="step",
+        tool_args={"n": 10**5000},
+    )  # fmt: skip
+    await store.commit(Change(agent_id="a", user_id="default", records=(start, call)))
+    [result] = await runner_with(step).recover()
+    assert result.status == "parked"
+    assert "does not repeat call 0" in result.error
 
 
 async def test_a_tool_that_cancels_itself_only_fails(runner_with):
