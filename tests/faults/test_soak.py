@@ -61,8 +61,8 @@ class Load:
 
     async def reads(self):
         await self.storage.agents()  # else there may be no store yet
+        manager = CheckpointManager(self.reader)
         while not self.over:
-            manager = CheckpointManager(self.reader)
             infos = await self.reader.agents()
             for info in random.Random(self.done["reads"]).sample(infos, min(5, len(infos))):
                 for checkpoint in await manager.list_by_agent(info.agent_id, limit=5):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.errors import Corrupt
 from holdfast.storage.sqlite.schema import LISTING_SUM, key_of
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import AgentRow
     from holdfast.storage.sqlite.database import Database
     from holdfast.storage.sqlite.rows import Rows
+
+_SCOPES_MAX: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Tally:
         if before is None or self._added(before, scope, order) != expected:
             self._check_all(query, scope, order, expected)
         end = now if scope.rows is None else max(key_of(row.number, row.head.seq) for row in scope.rows)
+        if len(self._right) >= _SCOPES_MAX:  # a reader that lives long sees many agents come and go
+            self._right.clear()
         self._right[which] = _Right(now, end, expected)
 
     def _added(self, before: _Right, scope: Scope, order: str) -> _Count:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import Corrupt
 from holdfast.storage.protocol import Query
-from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from holdfast.storage.sqlite import SQLiteCheckpointStorage, tally
 from holdfast.storage.sqlite.tally import Tally
 from holdfast.testing.samples import commit, continued
 
@@ -51,3 +51,12 @@ async def test_a_checkpoint_lost_behind_the_tally_is_missed(store, query, lost) 
     )
     with pytest.raises(Corrupt, match="has 4 checkpoints, but there must be 5"):
         await store.list(query)
+
+
+async def test_a_reader_of_many_agents_remembers_no_more_counts_than_its_bound(store, monkeypatch) -> None:
+    monkeypatch.setattr(tally, "_SCOPES_MAX", 3)
+    for number in range(8):
+        await continued(store, f"agent-{number}")
+        assert len(await store.list(Query(agent_id=f"agent-{number}"))) == 1
+    assert len(await store.list(Query(agent_id="agent"))) == 5
+    assert len(store.read_side.reader.tally._right) <= 3
