@@ -60,6 +60,7 @@ TAMPERINGS = {
         "UPDATE users SET id = 'second' WHERE number = 1",
     ],
     "a member of a group lost": [f"DELETE FROM groups WHERE key = {key(ADA, 75)}"],
+    "a member of a group led astray": [f"UPDATE groups SET key = {key(ADA, 67)} WHERE key = {key(ADA, 75)}"],
     "a pending run forgotten": ["DELETE FROM pending WHERE what = 'run'"],
     "a pending run renamed": ["UPDATE pending SET name = 'other' WHERE what = 'run'"],
     "a finished operation pending again": [f"INSERT INTO pending VALUES ({key(ADA, 2)}, 'operation', 'chk-1')"],

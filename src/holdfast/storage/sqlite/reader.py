@@ -201,6 +201,12 @@ class Reader:
         ).fetchall():
             row = self.rows.agent_numbered(agent_of(key))
             ids[key] = self.rows.saved(row, seq_of(key))[0].id
+            member = self.position(ids[key])
+            if member is None or member.group_id != group_id:
+                raise Corrupt(
+                    f"The list of groups leads from {group_id} to {ids[key]}, which is not in it",
+                    group_id=group_id, checkpoint_id=ids[key],
+                )  # fmt: skip
         self._check_group(group_id, ids)
         return [*ids.values()]
 
