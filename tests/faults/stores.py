@@ -18,7 +18,7 @@ RUNS = ("run-1", "run-2", "run-3", "run-4", "none")
 USERS = ("first", "second", "nobody")
 KINDS = ("manual", "routine", "pre_operation")
 SNAPSHOT = bytes(range(256)) * 4
-REFUSED, NAMED, HARMLESS = "refused", "right answers, named by verify", "without effect"
+REFUSED, NAMED, HARMLESS = "refused", "named by verify alone", "without effect"
 
 
 def conversation(length: int) -> dict[str, Any]:

@@ -118,6 +118,6 @@ async def test_under_a_load_that_goes_on_neither_memory_nor_the_file_grows(tmp_p
         tell(
             "Soak",
             f"{AGENTS} agents for {SECONDS:.0f} seconds: saves, runs, reads, garbage collected, users forgotten.",
-            **dict(load.done), memory_at_half_MB=warm[0] >> 20, memory_at_the_end_MB=end[0] >> 20,
-            file_at_half_KB=warm[1] >> 10, file_at_the_end_KB=end[1] >> 10,
+            **dict(load.done), MB_of_memory_half_way=warm[0] >> 20, MB_of_memory_at_the_end=end[0] >> 20,
+            KB_of_file_half_way=warm[1] >> 10, KB_of_file_at_the_end=end[1] >> 10,
         )  # fmt: skip
