@@ -149,3 +149,29 @@ async def test_a_head_from_an_older_copy_does_not_add_up(tmp_path):
     report = await store.verify()
     assert [(damage.kind, damage.id) for damage in report.damaged] == [("store", "head")]
     await store.close()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET name = CAST(x'6b65793ae1' AS TEXT) WHERE name = 'key:1'",
+        "UPDATE meta SET name = 'key:x' WHERE name = 'key:1'",
+        "UPDATE meta SET value = CAST(x'f0f0' AS TEXT) WHERE name = 'store_id'",
+        "UPDATE meta SET value = CAST(x'f0f0' AS TEXT) WHERE name = 'key:1'",
+        "UPDATE meta SET value = 7 WHERE name = 'key:1'",
+    ],
+)
+async def test_what_says_which_key_a_store_has_is_an_error_of_ours_when_it_is_damaged(
+    original, tmp_path, statement, read_only
+):
+    path = copied(original[0], tmp_path)
+    db = apsw.Connection(str(path))
+    db.execute(statement)
+    assert db.total_changes() == 1
+    db.close()
+    for ask in (lambda s: s.agents(), lambda s: s.verify(), lambda s: s.stats()):
+        store = SQLiteCheckpointStorage(path, read_only=read_only)
+        with pytest.raises(HoldfastError):
+            await ask(store)
+        await store.close()

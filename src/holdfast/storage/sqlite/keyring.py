@@ -71,7 +71,10 @@ def _reloading(path: Path) -> Ring | None:
 
 
 def store_id_of(db: Database, path: Path) -> bytes:
-    row = db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()
+    try:
+        row = db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()
+    except UnicodeDecodeError:  # a damaged page can make text of it that is none
+        row = None
     if row is None or not isinstance(row[0], bytes):
         raise Unopenable(f"{path} has lost its store id", path=str(path), hint="Restore it from a backup.")
     return row[0]
@@ -79,8 +82,8 @@ def store_id_of(db: Database, path: Path) -> bytes:
 
 def checks_of(db: Database) -> dict[int, bytes]:
     """One value for each key that the store was ever written with; only this key can make it."""
-    found = db.execute("SELECT name, value FROM meta WHERE name LIKE 'key:%'").fetchall()
     try:
+        found = db.execute("SELECT name, value FROM meta WHERE name LIKE 'key:%'").fetchall()
         return {int(name[4:]): check for name, check in found}
     except (ValueError, TypeError) as error:
         raise Corrupt("The key checks of the store are damaged") from error

@@ -214,8 +214,11 @@ class SQLiteCheckpointStorage(FullStorage):
 
     async def _read(self, work: Callable[[Reader], T]) -> T:
         await self._ready()
+        return await self._answer(self.read_side, work)
+
+    async def _answer(self, side: ReadSide, work: Callable[[Reader], T]) -> T:
         try:
-            return await self.read_side.read(work)
+            return await side.read(work)
         except HoldfastError:
             raise
         except SENSELESS as error:  # a damaged page can hold any type and any text where ours should be
@@ -226,7 +229,7 @@ class SQLiteCheckpointStorage(FullStorage):
         await self._ready()
         aside = ReadSide(self.settings)
         try:
-            return await aside.read(work)
+            return await self._answer(aside, work)
         finally:
             await aside.close()
 
