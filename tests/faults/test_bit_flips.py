@@ -7,7 +7,9 @@ from collections import Counter
 import apsw
 import pytest
 
+from holdfast.errors import Corrupt
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from holdfast.testing.samples import commit
 from tests.faults.report import LONG, tell
 from tests.faults.stores import HARMLESS, REFUSED, answers, copied, outcome, refused, small_store, wrong
 
@@ -72,6 +74,21 @@ async def test_a_flipped_bit_in_the_list_of_runs_is_an_error_or_nothing(original
     chance = random.Random(3)
     outcomes = await try_flips(original, tmp_path / "flipped", [(place, chance.randrange(8)) for place in used])
     assert outcomes[HARMLESS] < len(used) / 4
+
+
+async def test_an_index_that_leads_to_another_agent_is_an_error(original, tmp_path):
+    """One bit does it: SQLite believes its index and reads the row that it leads to."""
+    path, right = original
+    damaged = copied(path, tmp_path)
+    data = path.read_bytes()
+    assert data.count(b"\x13\x01dee\x06") == 1
+    damaged.write_bytes(data.replace(b"\x13\x01dee\x06", b"\x12\x01dee\x06"))
+    assert await outcome(damaged, right, "the index of agents") == REFUSED
+    store = SQLiteCheckpointStorage(damaged)
+    for ask in (lambda: store.read("ghost"), lambda: commit(store, "ghost", user_id="second", hold=True)):
+        with pytest.raises(Corrupt, match="ghost"):
+            await ask()
+    await store.close()
 
 
 @pytest.mark.parametrize("half", range(2))  # so that none of them takes too long

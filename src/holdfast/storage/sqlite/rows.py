@@ -49,6 +49,8 @@ class Rows:
     def agent(self, agent_id: str) -> AgentRow | None:
         """The row of this agent, erased ones included."""
         row = self.db.execute(f"{_AGENT} WHERE id = ? AND number > 0", (text(agent_id),)).fetchone()
+        if row is not None and row[2] != text(agent_id):  # SQLite believes its index, and reads the row it leads to
+            raise Corrupt(f"The index of agents leads from {agent_id} to another", agent_id=agent_id)
         return None if row is None else self._opened(row)
 
     def agent_numbered(self, number: int) -> AgentRow:
