@@ -153,6 +153,7 @@ WORDS = [
     "--older-than", "--dry-run", "--per-user", "--routine", "--recovery-days", "--full", "--state", "--help", "--store",
     "--secret", "show", "rotate", "reset", "..", "fifo", "loop", "sparse", "text", "header",
 ]  # fmt: skip
+READS_PIPES = {"run", "resume", "fork", "drift", "workflow"}
 COMMANDS = 5000 if LONG else 120
 
 
@@ -196,8 +197,10 @@ def test_no_command_line_ends_in_anything_but_an_exit_code_and_a_sentence(folder
         arguments = ["--store", store, chance.choice(names), *chance.choices(WORDS, k=chance.randrange(4))]
         if "import" in arguments and "sparse" in arguments:
             continue  # an import holds its file in memory
+        if "fifo" in arguments and set(arguments) & READS_PIPES:
+            continue  # whoever names a pipe waits for what comes out of it
         code, said = ran(arguments)
-        assert code in (0, 1, 2, 3, 4, 5), arguments
+        assert code in range(7), arguments
         assert code == 0 or "error:" in said or code == 3, arguments
         codes[f"exit {code}"] += 1
     assert codes["exit 0"]

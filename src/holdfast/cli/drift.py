@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 from holdfast.cli.command import Group, Invocation, command, epilog, run, shared_options
-from holdfast.errors import InvalidArgument, Unopenable
+from holdfast.errors import InvalidArgument, InvalidImport, Unopenable
 
 if TYPE_CHECKING:
     from holdfast.drift.combination import Combination
     from holdfast.drift.detector import DriftDetector
     from holdfast.drift.protocol import Drift
     from holdfast.drift.recording import RecordedRun
+
+_LINE_BYTES_MAX: Final = 64 << 20
 
 _HELP = """Tell from what agents did where they went astray.
 
@@ -129,13 +132,22 @@ def _read(file: str) -> list[RecordedRun]:
     from holdfast.drift.recording import runs_in
 
     try:
-        with click.open_file(file, encoding="utf-8") as lines:
-            runs = runs_in(lines)
+        with click.open_file(file, "rb") as opened:
+            runs = runs_in(_lines_of(opened, file))
     except OSError as error:
         raise Unopenable(f"{file} can't be read: {error.strerror}", path=file) from error
     for one in runs:
         one.name = one.name or Path(file).stem
     return runs
+
+
+def _lines_of(opened: IO[bytes], file: str) -> Iterator[bytes]:
+    number = 0
+    while line := opened.readline(_LINE_BYTES_MAX + 1):
+        number += 1
+        if len(line) > _LINE_BYTES_MAX:  # a device, or something else that has no lines
+            raise InvalidImport(f"Line {number} of {file} has more than {_LINE_BYTES_MAX:,} bytes", line=number)
+        yield line
 
 
 async def _history(invocation: Invocation, agent: str) -> list[RecordedRun]:
@@ -156,7 +168,8 @@ def _weights(path: Path) -> Combination:
     from holdfast.drift.combination import Combination
 
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            plain = json.loads(file.read(_LINE_BYTES_MAX))
     except OSError as error:
         raise Unopenable(f"{path} can't be read: {error.strerror}", path=str(path)) from error
     except ValueError as error:

@@ -14,9 +14,14 @@ def source_of(path: Path, what: str) -> str:
     if path.is_dir():
         raise InvalidArgument(f"{path} is a directory", path=str(path), hint=f"Name the file of {what}.")
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_BYTES_MAX + 1)
     except FileNotFoundError:
         raise NotFound(f"There is no file {path}", path=str(path), hint=_near(path, what)) from None
+    if len(data) > _BYTES_MAX:
+        raise InvalidArgument(
+            f"{path} has more than {_BYTES_MAX:,} bytes", path=str(path), hint=f"Name the file of {what}."
+        )
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         code = io.IncrementalNewlineDecoder(None, translate=True).decode(data.decode(encoding), final=True)
@@ -36,6 +41,7 @@ def source_of(path: Path, what: str) -> str:
     return code
 
 
+_BYTES_MAX = 10 << 20  # no device, and no file that somebody named by mistake, is read to its end
 _TOP_LEVEL_AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, without the import
 
 
