@@ -12,11 +12,15 @@ _numbers = count()
 
 
 class FaultyFile(apsw.VFSFile):
-    """A file whose writes, truncations and syncs ask first whether they may succeed."""
+    """A file whose reads, writes, truncations and syncs ask first whether they may succeed."""
 
     def __init__(self, vfs: FaultyVFS, name, flags):
         self._vfs = vfs
         super().__init__("", name, flags)
+
+    def xRead(self, amount, offset):
+        self._vfs.ask("read")
+        return super().xRead(amount, offset)
 
     def xWrite(self, data, offset):
         self._vfs.ask("write")
@@ -32,11 +36,17 @@ class FaultyFile(apsw.VFSFile):
 
 
 class FaultyVFS(apsw.VFS):
-    """Fails the operation with the number `fail_at`, and with `stays` every later one, too."""
+    """Fails the operation with the number `fail_at`, and with `stays` every later one, too. Only `kinds` count."""
 
-    def __init__(self, error: Callable[[], apsw.Error] = lambda: apsw.IOError("a fault that was asked for")):
+    def __init__(
+        self,
+        error: Callable[[], apsw.Error] = lambda: apsw.IOError("a fault that was asked for"),
+        *,
+        kinds: tuple[str, ...] = ("write", "truncate", "sync"),
+    ):
         self.name = f"faulty-{next(_numbers)}"
         self.error = error
+        self.kinds = kinds
         self.asked = 0
         self.fail_at: int | None = None
         self.stays = False
@@ -47,6 +57,8 @@ class FaultyVFS(apsw.VFS):
         return FaultyFile(self, name, flags)
 
     def ask(self, what: str) -> None:
+        if what not in self.kinds:
+            return
         self.asked += 1
         if self.fail_at is not None and (self.asked == self.fail_at or (self.stays and self.asked > self.fail_at)):
             self.failed += 1

@@ -1,0 +1,273 @@
+"""The power is cut after every operation of a disk: what was acknowledged is there, authentic, and can be gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.history.records import UserMessage
+from holdfast.storage import durably
+from holdfast.storage.sqlite import SQLiteCheckpointStorage, keyring, opening
+from holdfast.testing.samples import commit, continued, save, saving
+from tests.faults.disk import Disk, RecordingOS, RecordingVFS
+from tests.faults.programs import PAYS, Effects
+from tests.faults.promises import Promises
+from tests.faults.remains import Image, Remains
+from tests.faults.report import LONG, tell
+
+pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.timeout(3600 if LONG else 60)]
+
+Work = Callable[[SQLiteCheckpointStorage, Disk], Awaitable[None]]
+IMAGES_SHORT = 60  # of each kind of work
+PARTS = 8 if LONG else 2  # images at each cut, besides the least and the most that it can leave
+RECOVERED_EVERY = 25  # taking up runs starts a sandbox, which takes a while
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder in memory where there is one: the disk that is simulated needs none that waits for its plates."""
+    if not Path("/dev/shm").is_dir():
+        yield tmp_path
+        return
+    path = Path(tempfile.mkdtemp(prefix="holdfast-power-", dir="/dev/shm"))
+    yield path
+    shutil.rmtree(path)
+
+
+@asynccontextmanager
+async def recorded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, **faults: object
+) -> AsyncIterator[tuple[Disk, RecordingVFS]]:
+    """A disk on which stores can be made; their key files are on it, too."""
+    folder.mkdir()
+    disk = Disk(folder)
+    vfs = RecordingVFS(disk, **faults)
+    files = RecordingOS(disk)
+    with monkeypatch.context() as patched:
+        patched.setattr(durably, "os", files)
+        patched.setattr(durably, "open", files.open_file, raising=False)
+        patched.setattr(keyring, "os", files)
+        yield disk, vfs
+
+
+# --- work
+
+
+async def saves(store: SQLiteCheckpointStorage, disk: Disk) -> None:
+    """An agent that saves, hears and is written to."""
+    for step in range(26):
+        records = (UserMessage(content=f"message {step}"),) if step % 3 == 0 else ()
+        done = await continued(store, state={"step": step, "log": [f"line {n}" for n in range(step)]}, records=records)
+        disk.tell("saved", done.id, step)
+        if records:
+            disk.tell("said", "agent", step // 3 + 1)
+        if step % 5 == 0:
+            disk.tell("mailed", "agent", await store.send("agent", "user", {"step": step}, sender="me"))
+
+
+async def several(store: SQLiteCheckpointStorage, disk: Disk) -> None:
+    """Agents that save at once, through two connections, and in groups."""
+    other = SQLiteCheckpointStorage(store.path, vfs=store.settings.vfs)
+
+    async def agent(name: str, through: SQLiteCheckpointStorage) -> None:
+        for step in range(9):
+            done = await continued(through, name, state={"step": step, "bulk": name * 100 * step})
+            disk.tell("saved", done.id, step)
+
+    await asyncio.gather(*(agent(f"agent-{n}", other if n % 2 else store) for n in range(5)))
+    for step in range(3):
+        group = [
+            saving(f"one-{n}", continue_newest=True, group_id=f"grp_{step}", group_place=(n, 3), state={"step": step})
+            for n in range(3)
+        ]
+        for done in await store.commit(*group):
+            assert done.checkpoint is not None
+            disk.tell("saved", done.checkpoint.id, step)
+    await other.close()
+
+
+async def programs(store: SQLiteCheckpointStorage, disk: Disk) -> None:
+    """Programs whose calls have effects."""
+    world = Effects(disk.tell)
+    async with world.runner(store) as runner:
+        for agent, bulk in (("ada", 10), ("bob", 3000)):
+            result = await runner.run(agent, PAYS.format(orders=5, bulk=bulk), "call_1")
+            assert not result.is_error, result
+            disk.tell("ended", agent, "call_1", result.output)
+
+
+async def deletions(store: SQLiteCheckpointStorage, disk: Disk) -> None:
+    """Checkpoints, forks and whole agents that go."""
+    for turn in range(3):
+        ids = []
+        for step in range(8):
+            done = await continued(store, f"agent-{turn}", state={"step": step, "log": ["x" * 300] * step})
+            disk.tell("saved", done.id, step)
+            ids.append(done.id)
+        fork = await save(store, f"fork-{turn}", fork_of=ids[4], parent=ids[4], state={"step": 40})
+        disk.tell("saved", fork.id, 40)
+        disk.tell("deleting", *ids[1:6])
+        await commit(store, f"agent-{turn}", delete=tuple(ids[1:6]))
+        disk.tell("deleted", *ids[1:6])
+        disk.tell("erasing", f"agent-{turn}", ids[0], *ids[6:])
+        await commit(store, f"agent-{turn}", erase=True)
+        disk.tell("erased", f"agent-{turn}", ids[0], *ids[6:])
+
+
+async def garbage(store: SQLiteCheckpointStorage, disk: Disk) -> None:
+    """Garbage that is collected while an agent goes on."""
+    ids: list[str] = []
+    for turn in range(3):
+        for step in range(turn * 10, turn * 10 + 10):
+            done = await continued(store, state={"step": step, "bulk": str(step) * 900})
+            disk.tell("saved", done.id, step)
+            ids.append(done.id)
+        going, ids = ids[:-3], ids[-3:]
+        disk.tell("deleting", *going)
+        await commit(store, delete=tuple(going))
+        disk.tell("deleted", *going)
+        await store.collect_garbage()
+
+
+async def rotations(store: SQLiteCheckpointStorage, disk: Disk) -> None:
+    """Keys that are added between saves, by a process that opens the store anew in between."""
+    for turn in range(4):
+        for step in range(turn * 4, turn * 4 + 4):
+            done = await continued(store, state={"step": step})
+            disk.tell("saved", done.id, step)
+        disk.tell("rotated", await store.rotate_key())
+        if turn % 2:
+            await store.reopen()
+
+
+WORK: dict[str, Work] = {
+    work.__name__: work for work in (saves, several, programs, deletions, garbage, rotations)
+}  # fmt: skip
+
+
+# --- cuts
+
+
+class Findings:
+    """What was found in the images of one recording."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+        self.broken: list[str] = []
+
+    def add(self, what: str, cut: int, broken: list[str]) -> None:
+        self.count[what] += 1
+        self.broken += [f"after operation {cut}: {one}" for one in broken]
+
+
+async def examined(
+    disk: Disk, folder: Path, chance: random.Random, *, images: int | None = None, first: int = 0
+) -> Findings:
+    """Cuts the power after every operation from the first on (or at random ones) and looks at what it leaves."""
+    findings, seen = Findings(), set()
+    remains, promises = Remains(), Promises()
+    share = 1.0 if images is None else images / (len(disk.events) - first) / (PARTS + 1)
+    for cut, event in enumerate(disk.events):
+        remains.follow(event)
+        if event_is_told := hasattr(event, "what"):
+            promises.add(event.what)
+        if cut < first or (chance.random() > share and not (event_is_told and images is None)):
+            continue
+        some = [] if remains.is_certain else [remains.some(chance) for _ in range(PARTS)]
+        for image in (remains.least(), *some, remains.most()):
+            mark = (_digest(image), promises.count)
+            if mark in seen:
+                continue
+            seen.add(mark)
+            what, broken = await opened(image, folder / "image", promises, recover=len(seen) % RECOVERED_EVERY == 0)
+            findings.add(what, cut, broken)
+    return findings
+
+
+def _digest(image: Image) -> bytes:
+    digest = blake2b(digest_size=16)
+    for name, data in sorted(image.items()):
+        digest.update(name.encode() + b"\0" + len(data).to_bytes(8, "big") + data)
+    return digest.digest()
+
+
+async def opened(image: Image, folder: Path, promises: Promises, *, recover: bool) -> tuple[str, list[str]]:
+    """Opens what is left on the disk as anybody would: "whole", "lost" or "corrupt", and what is wrong with it."""
+    folder.mkdir()
+    for name, data in image.items():
+        (folder / name).write_bytes(data)
+    store = SQLiteCheckpointStorage(folder / "store.db")
+    try:
+        report = await store.verify()
+        if not report.ok:
+            return "corrupt", [str(report.damaged[:3])]
+        broken = await promises.broken(store, report)
+        if broken:
+            return "lost", broken
+        await store.pending("operation")
+        left = await store.pending("run")
+        if recover and left:
+            broken = await promises.broken_by_recovery(store)
+        elif recover:
+            await save(store, "new")
+        return "corrupt" if broken else "whole", broken
+    except HoldfastError as error:
+        return "corrupt", [f"{type(error).__name__}: {error}"]
+    finally:
+        await store.close()
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", WORK)
+async def test_nothing_acknowledged_is_lost_when_the_power_is_cut(folder, monkeypatch, name):
+    async with recorded(folder / "live", monkeypatch) as (disk, vfs):
+        store = SQLiteCheckpointStorage(folder / "live" / "store.db", max_checkpoints_per_user=None, vfs=vfs.name)
+        await WORK[name](store, disk)
+        await store.close()
+    findings = await examined(disk, folder, random.Random(name), images=None if LONG else IMAGES_SHORT)
+    tell(
+        f"power loss, {name}",
+        f"{WORK[name].__doc__} The power is cut after every operation; each image is opened and checked.",
+        operations=len(disk.events), images=findings.count.total(), lost=findings.count["lost"],
+        corrupt=findings.count["corrupt"],
+    )  # fmt: skip
+    assert findings.broken == [], findings.broken[:5]
+    assert findings.count["whole"] > (500 if LONG else 20)
+
+
+@pytest.mark.parametrize("mode", ["NORMAL", "OFF"])
+async def test_the_harness_sees_what_weaker_syncs_lose(folder, monkeypatch, mode):
+    """The control: where SQLite is told to sync less, the same cuts must find losses, else they prove nothing."""
+
+    def connect(path, *, vfs):
+        db = connect_writer(path, vfs=vfs)
+        db.execute(f"PRAGMA synchronous={mode}")
+        return db
+
+    connect_writer = opening.connect_writer
+    async with recorded(folder / "live", monkeypatch) as (disk, vfs):
+        with monkeypatch.context() as weaker:
+            weaker.setattr(opening, "connect_writer", connect)
+            store = SQLiteCheckpointStorage(folder / "live" / "store.db", vfs=vfs.name)
+            await saves(store, disk)
+            await store.close()
+    findings = await examined(disk, folder, random.Random(mode), images=None if LONG else IMAGES_SHORT)
+    tell(
+        f"power loss, synchronous={mode}",
+        "A control: the same cuts where SQLite is told to sync less, which Holdfast never does.",
+        operations=len(disk.events), images=findings.count.total(), lost=findings.count["lost"],
+        corrupt=findings.count["corrupt"],
+    )  # fmt: skip
+    assert findings.count["lost"] > 0
+    if mode == "OFF":
+        assert findings.count["corrupt"] > 0
