@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
+from holdfast.storage import durably
+from holdfast.storage.sqlite import keyring
 from tests.faults.vfs import FaultyFile, FaultyVFS
 
 
@@ -187,7 +191,7 @@ class RecordingOS:
             self._disk.events.append(Synced(inode))
 
     def replace(self, old, new):
-        os.replace(old, new)
+        os.replace(old, new)  # noqa: PTH105 - it stands for this very function
         self._disk.renamed(old, new)
 
     def link(self, old, new):
@@ -196,8 +200,24 @@ class RecordingOS:
 
     def open_file(self, descriptor, mode):
         """The builtin `open`, for a descriptor of the above."""
-        file = builtins.open(descriptor, mode, buffering=0)  # noqa: SIM115 - whoever asked closes it
+        file = builtins.open(descriptor, mode, buffering=0)  # noqa: PTH123, SIM115 - whoever asked closes it
         return _RecordedWrites(file, self._disk, self._inodes.get(descriptor) or 0)
+
+
+@asynccontextmanager
+async def recorded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, **faults: Any
+) -> AsyncIterator[tuple[Disk, RecordingVFS]]:
+    """A disk in a new folder, on which stores can be made; their key files are on it, too."""
+    os.mkdir(folder)  # noqa: PTH102 - nobody else waits
+    disk = Disk(folder)
+    vfs = RecordingVFS(disk, **faults)
+    files = RecordingOS(disk)
+    with monkeypatch.context() as patched:
+        patched.setattr(durably, "os", files)
+        patched.setattr(durably, "open", files.open_file, raising=False)
+        patched.setattr(keyring, "os", files)
+        yield disk, vfs
 
 
 class _RecordedWrites:

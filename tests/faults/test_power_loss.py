@@ -1,63 +1,25 @@
-"""The power is cut after every operation of a disk: what was acknowledged is there, authentic, and can be gone on with."""
+"""The power is cut after every operation of a disk: what was acknowledged is there, authentic, and goes on."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import shutil
-import tempfile
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from hashlib import blake2b
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.errors import HoldfastError
 from holdfast.history.records import UserMessage
-from holdfast.storage import durably
-from holdfast.storage.sqlite import SQLiteCheckpointStorage, keyring, opening
+from holdfast.storage.sqlite import SQLiteCheckpointStorage, opening
 from holdfast.testing.samples import commit, continued, save, saving
-from tests.faults.disk import Disk, RecordingOS, RecordingVFS
+from tests.faults.cuts import examined
+from tests.faults.disk import Disk, recorded
 from tests.faults.programs import PAYS, Effects
-from tests.faults.promises import Promises
-from tests.faults.remains import Image, Remains
 from tests.faults.report import LONG, tell
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.timeout(3600 if LONG else 60)]
 
 Work = Callable[[SQLiteCheckpointStorage, Disk], Awaitable[None]]
 IMAGES_SHORT = 60  # of each kind of work
-PARTS = 8 if LONG else 2  # images at each cut, besides the least and the most that it can leave
-RECOVERED_EVERY = 25  # taking up runs starts a sandbox, which takes a while
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A folder in memory where there is one: the disk that is simulated needs none that waits for its plates."""
-    if not Path("/dev/shm").is_dir():
-        yield tmp_path
-        return
-    path = Path(tempfile.mkdtemp(prefix="holdfast-power-", dir="/dev/shm"))
-    yield path
-    shutil.rmtree(path)
-
-
-@asynccontextmanager
-async def recorded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, **faults: object
-) -> AsyncIterator[tuple[Disk, RecordingVFS]]:
-    """A disk on which stores can be made; their key files are on it, too."""
-    folder.mkdir()
-    disk = Disk(folder)
-    vfs = RecordingVFS(disk, **faults)
-    files = RecordingOS(disk)
-    with monkeypatch.context() as patched:
-        patched.setattr(durably, "os", files)
-        patched.setattr(durably, "open", files.open_file, raising=False)
-        patched.setattr(keyring, "os", files)
-        yield disk, vfs
 
 
 # --- work
@@ -155,77 +117,7 @@ WORK: dict[str, Work] = {
 }  # fmt: skip
 
 
-# --- cuts
-
-
-class Findings:
-    """What was found in the images of one recording."""
-
-    def __init__(self) -> None:
-        self.count: Counter[str] = Counter()
-        self.broken: list[str] = []
-
-    def add(self, what: str, cut: int, broken: list[str]) -> None:
-        self.count[what] += 1
-        self.broken += [f"after operation {cut}: {one}" for one in broken]
-
-
-async def examined(
-    disk: Disk, folder: Path, chance: random.Random, *, images: int | None = None, first: int = 0
-) -> Findings:
-    """Cuts the power after every operation from the first on (or at random ones) and looks at what it leaves."""
-    findings, seen = Findings(), set()
-    remains, promises = Remains(), Promises()
-    share = 1.0 if images is None else images / (len(disk.events) - first) / (PARTS + 1)
-    for cut, event in enumerate(disk.events):
-        remains.follow(event)
-        if event_is_told := hasattr(event, "what"):
-            promises.add(event.what)
-        if cut < first or (chance.random() > share and not (event_is_told and images is None)):
-            continue
-        some = [] if remains.is_certain else [remains.some(chance) for _ in range(PARTS)]
-        for image in (remains.least(), *some, remains.most()):
-            mark = (_digest(image), promises.count)
-            if mark in seen:
-                continue
-            seen.add(mark)
-            what, broken = await opened(image, folder / "image", promises, recover=len(seen) % RECOVERED_EVERY == 0)
-            findings.add(what, cut, broken)
-    return findings
-
-
-def _digest(image: Image) -> bytes:
-    digest = blake2b(digest_size=16)
-    for name, data in sorted(image.items()):
-        digest.update(name.encode() + b"\0" + len(data).to_bytes(8, "big") + data)
-    return digest.digest()
-
-
-async def opened(image: Image, folder: Path, promises: Promises, *, recover: bool) -> tuple[str, list[str]]:
-    """Opens what is left on the disk as anybody would: "whole", "lost" or "corrupt", and what is wrong with it."""
-    folder.mkdir()
-    for name, data in image.items():
-        (folder / name).write_bytes(data)
-    store = SQLiteCheckpointStorage(folder / "store.db")
-    try:
-        report = await store.verify()
-        if not report.ok:
-            return "corrupt", [str(report.damaged[:3])]
-        broken = await promises.broken(store, report)
-        if broken:
-            return "lost", broken
-        await store.pending("operation")
-        left = await store.pending("run")
-        if recover and left:
-            broken = await promises.broken_by_recovery(store)
-        elif recover:
-            await save(store, "new")
-        return "corrupt" if broken else "whole", broken
-    except HoldfastError as error:
-        return "corrupt", [f"{type(error).__name__}: {error}"]
-    finally:
-        await store.close()
-        shutil.rmtree(folder)
+# --- claims
 
 
 @pytest.mark.parametrize("name", WORK)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from holdfast.errors import DiskFull
 from holdfast.history.checkpoint import Kind
 from holdfast.history.retention import LIMITED, Policy, Removal, beyond_limit, newest_of, older_than, plan
 from holdfast.storage.protocol import Change, Query
@@ -117,9 +118,16 @@ class Retirement:
         """Deletes what a plan names, in small commits; how many checkpoints went."""
         deleted = 0
         for start in range(0, len(removals), _CHANGES_PER_COMMIT):
-            changes = removal_changes(removals[start : start + _CHANGES_PER_COMMIT])
-            deleted += sum(done.deleted for done in await self.store.commit(*changes))
+            batch = removals[start : start + _CHANGES_PER_COMMIT]
+            try:
+                deleted += await self._delete(batch)
+            except DiskFull:  # each alone needs less room, and makes some for the next
+                for removal in batch:
+                    deleted += await self._delete([removal])
         return deleted
+
+    async def _delete(self, removals: Sequence[Removal]) -> int:
+        return sum(done.deleted for done in await self.store.commit(*removal_changes(removals)))
 
 
 def removal_changes(removals: Iterable[Removal]) -> list[Change]:

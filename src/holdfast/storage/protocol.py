@@ -80,6 +80,10 @@ class Change:
     deletes, pins, sends or erases advances nobody and needs no ownership.
 
     `after` makes it depend on what was read: refused with `Moved` when the agent's last position is another by now.
+
+    `room_bytes` is how much more must stay free for what follows this commit and can't be done without: refused with
+    `DiskFull` when there is not that much. Less than 0: so much is given back, and this commit may use it. A store
+    that knows nothing of its room passes over it.
     """
 
     agent_id: str
@@ -102,6 +106,7 @@ class Change:
     hold: bool = False
     take_over: bool = False
     after: int | None = None
+    room_bytes: int = 0
 
     @property
     def advances(self) -> bool:

@@ -53,7 +53,7 @@ class Caller:
                 raise
             return _error(RuntimeError(f"{call.name}() was cancelled by something that it called"))
         except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the program may catch it
-            return _error(error)
+            return self._storable_error(error)
 
     async def again(self, call: Asked) -> Answer:
         """A call that a dead process may or may not have made, as its tool wants it."""
@@ -97,6 +97,14 @@ class Caller:
         if size > most:
             return _error(ValueError(f"{call.name}() was called; its result of {size:,} bytes is over {most:,}"))
         return {"value": value}
+
+    def _storable_error(self, error: Exception) -> Answer:
+        """What a tool raised, cut to what a result may be: for more, no room was kept."""
+        answer = _error(error)
+        longest = self.run.program.limits.result_bytes_max // 4  # the most bytes of a character
+        if len(answer["error"]["message"]) > longest:
+            answer["error"]["message"] = answer["error"]["message"][:longest]
+        return answer
 
     def _current(self, call: Asked, attempt: int) -> CurrentCall:
         return CurrentCall(

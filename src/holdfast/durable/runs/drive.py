@@ -25,7 +25,7 @@ from holdfast.durable.runs.interpreter import (
 from holdfast.durable.runs.log import answer_of
 from holdfast.durable.runs.plain import described
 from holdfast.durable.runs.world import Diverged
-from holdfast.errors import Corrupt
+from holdfast.errors import Corrupt, DiskFull
 from holdfast.history.records import Record, RlmToolCall, RlmToolResult
 
 log = logging.getLogger("holdfast")
@@ -64,6 +64,10 @@ class Drive:
                 except SandboxLost as lost:
                     event = await self._entered_again(lost)
             self._check_repeated("its end")
+        except DiskFull:
+            await self._keep_results()
+            raise
+        else:
             return event
         finally:
             for task in self._tasks.values():
@@ -177,6 +181,16 @@ class Drive:
         self._tasks.pop(call_id, None)
         self._asked.pop(call_id, None)
         return await self._interpreter.settle(call_id, answer_of(result))
+
+    async def _keep_results(self) -> None:
+        """No room for another step; but what was called has room for its result, and is waited for."""
+        await self.journal.settle()
+        called = {id_: task for id_, task in self._tasks.items() if self.log.calls[id_].tool_name not in SLEEPS}
+        if called:
+            await asyncio.wait(called.values())
+        for call_id, task in called.items():
+            if not task.cancelled() and task.exception() is None:
+                await self._outcome(task, call_id)
 
     def _known(self, call_id: int) -> Asked:
         """An awaitable call: as it was made in this execution, or as it is recorded when a snapshot only has its id."""

@@ -74,7 +74,7 @@ class Executor:
                 start = start.evolve(feed=0 if base is None else base.feed)
             policy = SnapshotPolicy()
             log = RunLog(start=start)
-            journal = Journal(self.store, agent_id, user_id, log=log, policy=policy)
+            journal = self._journal(agent_id, user_id, log, policy)
             [begun] = await journal.begin(start, after=after, take_over=take_over)
             log.start = begun  # type: ignore[assignment]
             preamble = start.preamble if self.type_check and base is None else None
@@ -100,7 +100,7 @@ class Executor:
         if waits is not None:
             return waits
         policy = SnapshotPolicy()
-        journal = Journal(self.store, place.agent_id, place.user_id, log=log, policy=policy)
+        journal = self._journal(place.agent_id, place.user_id, log, policy)
         restart = RlmRestart(
             tool_call_id=place.name, attempt=log.restarts + 1, released=released or None, session=log.start.session
         )
@@ -136,7 +136,7 @@ class Executor:
         start = records[0]
         assert isinstance(start, RlmStart)  # noqa: S101 - a run begins with it
         log = RunLog(start=start)
-        journal = Journal(self.store, agent_id, original.place.user_id, log=log, policy=policy)
+        journal = self._journal(agent_id, original.place.user_id, log, policy)
         begun = await journal.begin(*records, after=0)
         log.start = begun[0]  # type: ignore[assignment]
         execution = self._execution(journal, policy, await self.bases.of(original.place, original.log.start))
@@ -148,6 +148,11 @@ class Executor:
     @property
     def bases(self) -> Bases:
         return Bases(store=self.store, seats=self.seats, mounts=self.mounts)
+
+    def _journal(self, agent_id: str, user_id: str, log: RunLog, policy: SnapshotPolicy) -> Journal:
+        return Journal(
+            self.store, agent_id, user_id, log=log, policy=policy, result_bytes_max=self.limits.result_bytes_max
+        )
 
     async def _stand_in(self, fork: RunLog) -> StandIn:
         """What answers the calls of a fork that calls no real tool, also when it goes on after a restart."""

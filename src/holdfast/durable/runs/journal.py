@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from holdfast.durable.runs.interpreter import SLEEPS
 from holdfast.durable.runs.log import RunLog
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
-from holdfast.history.records import Record, RlmToolCall
+from holdfast.errors import HoldfastError
+from holdfast.history.records import Record, RlmToolCall, RlmToolResult
 from holdfast.storage.protocol import Change
 
 if TYPE_CHECKING:
@@ -18,16 +22,23 @@ RESULT_SECONDS_MAX: Final = 0.005
 """A result may wait this long for the next record that needs a commit: nothing outside saw it before."""
 
 
+_RECORD_BYTES: Final = 64 << 10  # what a record takes besides its result: names, and the pages that lead to it
+
+
 class Journal:
     """Appends a run's records to its agent's history, and holds the agent from the first commit to the last."""
 
-    def __init__(self, store: Store, agent_id: str, user_id: str, *, log: RunLog, policy: SnapshotPolicy) -> None:
+    def __init__(
+        self, store: Store, agent_id: str, user_id: str, *, log: RunLog, policy: SnapshotPolicy, result_bytes_max: int
+    ) -> None:
         self.store = store
         self.agent_id = agent_id
         self.user_id = user_id
         self.log = log
         self.epoch: int | None = None
         self._policy = policy
+        self._room_each = result_bytes_max + _RECORD_BYTES
+        self._open: frozenset[int] = frozenset()  # calls for whose results room is kept
         self._waiting: list[Record] = []
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
@@ -52,6 +63,12 @@ class Journal:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(RESULT_SECONDS_MAX, self._flush)
 
+    async def settle(self) -> None:
+        """Writes what waits, if it can be: a run that can't go on has no next record for it to go with."""
+        if self._waiting:
+            with suppress(HoldfastError):
+                await self._commit((), hold=True)
+
     async def commit(self, *records: Record) -> list[Record]:
         """These records, and what waited, durable when it returns; numbered as they are stored now."""
         return await self._commit(records, hold=True)
@@ -74,9 +91,11 @@ class Journal:
                 raise self._failure
             waited, self._waiting = self._waiting, []
             everything = (*waited, *records)
+            still_open = self._open_after(everything) if hold else frozenset()
             change = Change(
                 agent_id=self.agent_id, user_id=self.user_id, records=everything, epoch=self.epoch, hold=hold,
                 after=after, take_over=take_over,
+                room_bytes=self._room_each * (len(still_open) - len(self._open)),
             )  # fmt: skip
             started = time.perf_counter()
             committing = asyncio.ensure_future(self.store.commit(change))
@@ -84,15 +103,21 @@ class Journal:
                 [done] = await asyncio.shield(committing)
             except asyncio.CancelledError:
                 [done] = await committing  # it lands all the same: nothing of it may be written twice
-                self.epoch = done.epoch if hold else None
+                self.epoch, self._open = done.epoch if hold else None, still_open
                 raise
             except BaseException:
                 self._waiting = [*waited, *self._waiting]
                 raise
             if after is None:  # the first one does more than others: it takes the agent, and often makes it
                 self._measure(everything, time.perf_counter() - started)
-            self.epoch = done.epoch if hold else None
+            self.epoch, self._open = done.epoch if hold else None, still_open
             return self._numbered(records, done, len(waited))
+
+    def _open_after(self, records: Iterable[Record]) -> frozenset[int]:
+        """The calls that may be under way when these records are written: each result must fit on a full disk."""
+        calls = {int(one.call_id) for one in records if isinstance(one, RlmToolCall) and one.tool_name not in SLEEPS}
+        answered = {int(one.call_id) for one in records if isinstance(one, RlmToolResult)}
+        return (self._open | calls) - answered
 
     def _numbered(self, records: tuple[Record, ...], done: Committed, offset: int) -> list[Record]:
         first = done.first_seq + offset

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-BALLAST_BYTES: Final = 1 << 20
+BALLAST_BYTES: Final = 4 << 20
+"""Twice what the log usually holds: first that is written back, for which the database may have to grow as much."""
 
 
 class Ballast:
@@ -25,7 +26,7 @@ class Ballast:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 if os.fstat(descriptor).st_size < self.size:
-                    _fill(descriptor, self.size)
+                    fill(descriptor, self.size)
             except OSError:
                 os.ftruncate(descriptor, 0)
             finally:
@@ -41,8 +42,11 @@ class Ballast:
         return size > 0
 
 
-def _fill(descriptor: int, size: int) -> None:
+def fill(descriptor: int, size: int) -> None:
+    """Makes the file take up this much of the disk. OSError, with less than that taken up, if there is no room."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
-    else:
-        os.pwrite(descriptor, bytes(size), 0)
+        return
+    at = os.fstat(descriptor).st_size
+    while at < size:  # a disk that fills up takes a part
+        at += os.pwrite(descriptor, bytes(min(size - at, 1 << 20)), at)

@@ -7,6 +7,11 @@ import apsw
 from holdfast.errors import Corrupt, DiskFull, HoldfastError, Poisoned, ReadOnly, StorageFailed
 
 
+def is_full(error: apsw.Error) -> bool:
+    """Whether the disk has no room. While a file is opened it may be the log's index that finds none."""
+    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+
+
 def translated(error: apsw.Error, path: str) -> HoldfastError:
     """The error of ours that says what happened and what to do."""
     what = f"{path}: {error}"

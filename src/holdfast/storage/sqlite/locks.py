@@ -57,6 +57,13 @@ class Presence:
         with suppress(OSError):  # others are still there, or the folder is gone
             self.folder.rmdir()
 
+    @property
+    def descriptor(self) -> int:
+        """The writer's own file. Its bytes mean nothing."""
+        if self._descriptor is None:
+            raise RuntimeError("this writer has not appeared")
+        return self._descriptor
+
     def drop_in_child(self) -> None:
         """After fork(): the child's copy of the descriptor would keep a dead parent looking alive."""
         if self._descriptor is not None:

@@ -60,6 +60,8 @@ def _check_header(path: Path) -> None:
         raise _refusal(path, f"can't be read: {error.strerror}", "Check its permissions.") from error
     if not header:
         return  # a store whose first commit never came
+    if not any(header) and path.with_name(path.name + "-journal").exists():
+        return  # the power went while the first page was being written: SQLite takes that back
     if len(header) < 100 or not header.startswith(_MAGIC):
         raise _refusal(path, "is not a Holdfast store (no SQLite file)", "Check the path.")
     application, version = (int.from_bytes(header[at : at + 4], "big") for at in (68, 60))

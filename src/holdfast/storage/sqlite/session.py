@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import apsw
 
@@ -16,7 +17,7 @@ from holdfast.errors import Closed, KeyMissing
 from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
-from holdfast.storage.sqlite import opening
+from holdfast.storage.sqlite import failures, opening
 from holdfast.storage.sqlite.anchor import Anchor
 from holdfast.storage.sqlite.ballast import Ballast
 from holdfast.storage.sqlite.cells import Cells, StoreRow
@@ -24,10 +25,13 @@ from holdfast.storage.sqlite.database import Database
 from holdfast.storage.sqlite.keyring import check_keys, checks_of, find_ring, put_key_checks, settle_ring
 from holdfast.storage.sqlite.ledger import Ledger
 from holdfast.storage.sqlite.locks import Presence, TurnLock
+from holdfast.storage.sqlite.reserve import Reserve
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import APPLICATION_ID, FORMAT, SCHEMA, STORE, key_of
 
 log = logging.getLogger("holdfast")
+
+_PAGES_A_STEP: Final = 512
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,13 +62,24 @@ class WriteSession:
         self.presence = Presence(settings.beside(".writers"))
         self.ballast = Ballast(settings.path)
         self.anchor = settings.its_anchor()
+        self.reserve = Reserve(self.presence, settings.path)
         self._db: apsw.Connection | None = None
         try:
             with self.turn.held():
-                self._open()
+                self._open_on_any_disk()
         except BaseException:
             self.abandon()
             raise
+
+    def _open_on_any_disk(self) -> None:
+        """Opens; on a disk that is full, in the room of the ballast that was left there when it filled up."""
+        try:
+            self._open()
+        except (apsw.FullError, apsw.IOError) as error:
+            if not (failures.is_full(error) and self.ballast.drop()):
+                raise
+            self._let_go()
+            self._open()
 
     def _open(self) -> None:
         alone = not self.presence.others_alive()
@@ -144,14 +159,27 @@ class WriteSession:
 
     def abandon(self) -> None:
         """Lets go of everything without touching the database: after an I/O error nothing more is written."""
+        self._let_go()
+        with suppress(OSError):
+            self.turn.close()
+
+    def make_room(self) -> bool:
+        """On a full disk: gives back what only takes up room, and with its help what the log takes up. To be called
+        in turn. False if there was nothing to give.
+        """
+        made = self.ballast.drop() | self.reserve.give(0)
+        with suppress(apsw.FullError):
+            [(busy, frames, _)] = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            made = made or (not busy and frames > 0)
+        return made
+
+    def _let_go(self) -> None:
         if self._db is not None:
             with suppress(apsw.Error):
                 self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._db.close()
         self._db = None
         self.presence.vanish()
-        with suppress(OSError):
-            self.turn.close()
 
 
 def create(db: Database, ring: Ring) -> None:
@@ -194,9 +222,13 @@ def transaction(db: Database) -> Iterator[None]:
         raise
 
 
-def give_back_space(db: Database) -> int:
-    """Takes free pages out of the file; how many there were."""
+def free_pages(db: Database) -> int:
+    """How many pages of the file hold nothing."""
     [(free,)] = db.execute("PRAGMA freelist_count").fetchall()
-    if free:
-        db.execute(f"PRAGMA incremental_vacuum({int(free)})").fetchall()
     return int(free)
+
+
+def give_back_space(db: Database) -> None:
+    """Takes free pages out of the file, in steps that need little room."""
+    for _ in range(0, free_pages(db), _PAGES_A_STEP):
+        db.execute(f"PRAGMA incremental_vacuum({_PAGES_A_STEP})").fetchall()

@@ -15,7 +15,7 @@ from holdfast.storage.sqlite import lifetime
 from holdfast.storage.sqlite.findings import SENSELESS
 from holdfast.storage.sqlite.readside import ReadSide
 from holdfast.storage.sqlite.session import Settings
-from holdfast.storage.sqlite.writeside import WriteSide
+from holdfast.storage.sqlite.writeside import Work, WriteSide
 
 if TYPE_CHECKING:
     from holdfast.history.checkpoint import Checkpoint
@@ -87,7 +87,11 @@ class SQLiteCheckpointStorage(FullStorage):
     # --- the verbs of a store
 
     async def commit(self, *changes: Change) -> list[Committed]:
-        return await self._write(lambda ledger: ledger.apply(changes))
+        return await self._write(
+            lambda ledger: ledger.apply(changes),
+            room_bytes=sum(change.room_bytes for change in changes),
+            adds_nothing=all(not (change.records or change.checkpoint or change.hold) for change in changes),
+        )
 
     async def send(self, agent_id: str, user_id: str, content: Any, *, sender: str) -> int:
         # Encoded now, so that the sender may go on with what it sent, and an unknown type is refused by its path.
@@ -200,11 +204,11 @@ class SQLiteCheckpointStorage(FullStorage):
 
     # --- ways in
 
-    async def _write(self, work: Callable[[Ledger], T]) -> T:
+    async def _write(self, work: Callable[[Ledger], T], *, room_bytes: int = 0, adds_nothing: bool = False) -> T:
         self._check_open()
         if self.settings.read_only:
             raise ReadOnly(f"{self.path} was opened for reading only", path=str(self.path))
-        return await self.write_side.commit(work)
+        return await self.write_side.commit(Work(work, room_bytes=room_bytes, adds_nothing=adds_nothing))
 
     async def _alone(self, work: Callable[[WriteSession], T]) -> T:
         self._check_open()

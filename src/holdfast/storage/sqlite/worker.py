@@ -18,7 +18,7 @@ class Job:
     def __init__(
         self, work: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None, future: Any, *, alone: bool
     ) -> None:
-        self.work = work
+        self.work: Any = work
         self.alone = alone  # must not share a transaction with others
         self.loop = loop
         self.future = future

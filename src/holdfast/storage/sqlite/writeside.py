@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import apsw
 
-from holdfast.errors import Corrupt, HoldfastError, Poisoned, ReadOnly, Unopenable
+from holdfast.errors import Corrupt, DiskFull, HoldfastError, Poisoned, ReadOnly, Unopenable
 from holdfast.storage.sqlite import failures, lifetime
-from holdfast.storage.sqlite.session import Settings, WriteSession, give_back_space, transaction
+from holdfast.storage.sqlite.session import Settings, WriteSession, free_pages, give_back_space, transaction
 from holdfast.storage.sqlite.worker import Job, Worker
 
 if TYPE_CHECKING:
@@ -26,6 +28,18 @@ _SECONDS_AT_EXIT = 5
 log = logging.getLogger("holdfast")
 
 _FREE_PAGES_MAX = 256  # more than this is given back as it comes
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[T]):
+    """What is to be done in a transaction, and what it means for the room on the disk."""
+
+    does: Callable[[Ledger], T]
+    room_bytes: int = 0  # as in `Change`
+    adds_nothing: bool = False  # it only deletes, say, or gives an agent back
+
+    def __call__(self, ledger: Ledger) -> T:
+        return self.does(ledger)
 
 
 class WriteSide:
@@ -45,7 +59,7 @@ class WriteSide:
     async def open(self) -> None:
         await self._worker.do(lambda _: None, alone=True)
 
-    async def commit(self, work: Callable[[Ledger], T]) -> T:
+    async def commit(self, work: Work[T]) -> T:
         """Runs the work in a transaction, together with whatever else is waiting for one."""
         result: T = await self._worker.do(work)
         return result
@@ -113,29 +127,51 @@ class WriteSide:
             return failures.translated(error, path)
         if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
             return ReadOnly(f"{path} can't be opened for writing: {error.strerror}", path=path)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return DiskFull(f"There is no room left to open {path}", path=path)
         return Unopenable(f"{path} can't be opened: {error}", path=path, hint="Check the path and the disk.")
 
     def _run_together(self, session: WriteSession, jobs: list[Job]) -> None:
-        ledger, db = session.ledger, session.db
-        holds = dict(ledger.holds)
+        before = _Before(session)
         try:
             with session.turn.held():
-                with ledger.rows.remembering(), transaction(db):
-                    for job in jobs:
-                        _run_one(ledger, db, job)
-                    ledger.rows.settle()
+                self._transact(session, jobs, before)
                 if session.anchor is not None:
-                    session.anchor.try_to_follow(db, session.cells)
+                    session.anchor.try_to_follow(session.db, session.cells)
         except apsw.Error as error:
+            before.restore()
+            if (
+                isinstance(error, apsw.FullError) and len(jobs) > 1
+            ):  # one that is too large must not keep the others out
+                self._run_one_by_one(session, jobs)
+                return
             told = failures.translated(error, str(self.settings.path))
-            self._failed(session, error, told, holds)
+            self._failed(session, error, told)
             for job in jobs:
                 job.error = told
         except _TakenBack:
-            ledger.holds = holds
-            ledger.states.newest.clear()
+            before.restore()
             if len(jobs) > 1:
                 self._run_one_by_one(session, jobs)
+        else:
+            for job in jobs:
+                if job.error is None and job.work.room_bytes < 0:
+                    session.reserve.release(-job.work.room_bytes)
+
+    def _transact(self, session: WriteSession, jobs: list[Job], before: _Before) -> None:
+        """These jobs in one transaction. One alone that finds the disk full is given the room that was kept for it."""
+
+        def attempt() -> None:
+            with session.ledger.rows.remembering(), transaction(session.db):
+                for job in jobs:
+                    _run_one(session, job)
+                session.ledger.rows.settle()
+
+        try:
+            _with_room(attempt, [] if len(jobs) > 1 else _rescues(session, jobs[0].work), before)
+        except apsw.FullError:
+            session.reserve.restore()
+            raise
 
     def _run_one_by_one(self, session: WriteSession, jobs: list[Job]) -> None:
         """After one of them spoilt their transaction: each in its own. It is rare, so no savepoint guards every job."""
@@ -149,13 +185,12 @@ class WriteSide:
             job.result = job.work(session)
         except apsw.Error as error:
             job.error = failures.translated(error, str(self.settings.path))
-            self._failed(session, error, job.error, {})
+            session.ledger.states.newest.clear()
+            self._failed(session, error, job.error)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the job
             job.error = error
 
-    def _failed(self, session: WriteSession, error: apsw.Error, told: HoldfastError, holds: dict[str, int]) -> None:
-        session.ledger.holds = holds
-        session.ledger.states.newest.clear()
+    def _failed(self, session: WriteSession, error: apsw.Error, told: HoldfastError) -> None:
         if isinstance(error, failures.POISONING):
             self._poison = Poisoned(
                 f"The store {self.settings.path} had an I/O error and must be opened again: {told.message}",
@@ -177,7 +212,7 @@ class WriteSide:
                 if ledger.overfull:
                     ledger.compact_one()
                 ledger.freed = False
-                [(free,)] = db.execute("PRAGMA freelist_count").fetchall()
+                free = free_pages(db)
                 if free > _FREE_PAGES_MAX:
                     db.execute(f"PRAGMA incremental_vacuum({free - _FREE_PAGES_MAX // 2})").fetchall()
         except (apsw.Error, Corrupt) as error:
@@ -185,7 +220,7 @@ class WriteSide:
             ledger.states.newest.clear()
             log.warning("Housekeeping in %s was left for later: %s", self.settings.path, error)
             if isinstance(error, failures.POISONING):
-                self._failed(session, error, failures.translated(error, str(self.settings.path)), {})
+                self._failed(session, error, failures.translated(error, str(self.settings.path)))
 
     def collect_garbage(self, session: WriteSession, progress: Progress | None) -> dict[str, int]:
         """Rewrites every segment that holds something deleted, and gives all free space back."""
@@ -195,31 +230,23 @@ class WriteSide:
         for done, number in enumerate(numbers):
             if progress is not None:
                 progress("rewriting", done, len(numbers))
-            self._compact_with_ballast(session, number)
+            with session.turn.held():
+                self._compact(session, number)
         with session.turn.held():
-            free = give_back_space(db)
+            free = free_pages(db)
+            _with_room(partial(give_back_space, db), [session.make_room, session.make_room], _Before(session))
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if progress is not None:
             progress("rewriting", len(numbers), len(numbers))
         session.ballast.load()
         return {"agents": len(numbers), "pages": free, "bytes": max(0, before - _size(db))}
 
-    def _compact_with_ballast(self, session: WriteSession, number: int) -> None:
-        """On a full disk, the ballast is the room in which to make room."""
-        for attempt in (1, 2):
-            try:
-                with session.turn.held(), transaction(session.db):
-                    session.ledger.compact(number)
-            except apsw.FullError:
-                session.ledger.states.newest.clear()
-                if attempt == 2 or not session.ballast.drop():
-                    raise
-            except Corrupt as error:
-                session.ledger.states.newest.clear()
-                log.warning("What was deleted of agent number %d can't be rewritten: %s", number, error)
-                return
-            else:
-                return
+    def _compact(self, session: WriteSession, number: int) -> None:
+        try:
+            _with_room(partial(_compact, session, number), [session.make_room], _Before(session))
+        except Corrupt as error:
+            session.ledger.states.newest.clear()
+            log.warning("What was deleted of agent number %d can't be rewritten: %s", number, error)
 
     # --- fork
 
@@ -235,21 +262,62 @@ class WriteSide:
         return kept
 
 
+class _Before:
+    """What a writer knows of itself, for when a transaction comes to nothing."""
+
+    def __init__(self, session: WriteSession) -> None:
+        self._session = session
+        self._holds = dict(session.ledger.holds)
+        self._promised = session.reserve.promised
+
+    def restore(self) -> None:
+        self._session.ledger.holds = dict(self._holds)
+        self._session.reserve.promised = self._promised
+        self._session.ledger.states.newest.clear()
+
+
 class _TakenBack(Exception):
     """A commit was refused after it had begun to write: the transaction that it shares can't be kept."""
 
 
-def _run_one(ledger: Ledger, db: Database, job: Job) -> None:
+def _run_one(session: WriteSession, job: Job) -> None:
     """One commit among others. One that is refused before it writes, as nearly all are, leaves the others alone."""
-    before = db.total_changes()
+    before, promised = session.db.total_changes(), session.reserve.promised
     try:
-        job.result = job.work(ledger)
+        if job.work.room_bytes > 0:
+            session.reserve.promise(job.work.room_bytes)
+        job.result = job.work(session.ledger)
     except apsw.Error:
         raise
     except Exception as error:
+        session.reserve.promised = promised
         job.error = error
-        if db.total_changes() != before:
+        if session.db.total_changes() != before:
             raise _TakenBack from error
+
+
+def _compact(session: WriteSession, number: int) -> None:
+    with transaction(session.db):
+        session.ledger.compact(number)
+
+
+def _with_room(attempt: Callable[[], None], rescues: Iterable[Callable[[], bool]], before: _Before) -> None:
+    """Does it; again if the disk was full, as long as there is something left that can be given back."""
+    left = iter(rescues)
+    while True:
+        try:
+            return attempt()
+        except apsw.FullError:
+            before.restore()
+            if not any(rescue() for rescue in left):
+                raise
+
+
+def _rescues(session: WriteSession, work: Work[Any]) -> list[Callable[[], bool]]:
+    """The rooms that were kept for this on a full disk."""
+    if work.room_bytes < 0:
+        return [partial(session.reserve.give, -work.room_bytes), session.make_room]
+    return [session.make_room] if work.adds_nothing else []
 
 
 def _size(db: Database) -> int:
