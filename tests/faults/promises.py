@@ -68,7 +68,7 @@ class Promises:
 
     def _ended(self, agent: str, run: str, value: Any) -> None:
         self.ended[agent, run] = value
-        self.settled |= {call for call in self.effects if call[:2] == (agent, run)}
+        self.settled |= {call for call, receipt in self.effects.items() if receipt in value}
 
     def _rotated(self, number: int) -> None:
         self.keys = number

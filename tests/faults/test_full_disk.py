@@ -66,7 +66,7 @@ async def test_calls_that_are_made_together_have_room_for_all_their_results(disk
     async def fetch(n: int) -> str:
         called.append(n)
         if n == 1:
-            disk.fill()
+            await asyncio.to_thread(disk.fill)
         else:
             await at_last.wait()  # it is still under way when there is no room for the next call
         return "r" * LARGEST

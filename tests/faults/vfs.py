@@ -18,6 +18,9 @@ class FaultyFile(apsw.VFSFile):
         self._vfs = vfs
         super().__init__("", name, flags)
 
+    def excepthook(self, *_):
+        """As the file system's."""
+
     def xRead(self, amount, offset):
         self._vfs.ask("read")
         return super().xRead(amount, offset)
@@ -52,6 +55,9 @@ class FaultyVFS(apsw.VFS):
         self.stays = False
         self.failed = 0
         super().__init__(self.name, "")
+
+    def excepthook(self, *_):
+        """SQLite passes over some failures, a checkpoint's for one: nobody is there to be told."""
 
     def xOpen(self, name, flags):
         return FaultyFile(self, name, flags)

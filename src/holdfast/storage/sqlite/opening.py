@@ -24,6 +24,8 @@ _NETWORK: Final = frozenset(
 BUSY_SECONDS: Final = 60
 PAGE_BYTES: Final = 2048  # small rows touch few pages: half of 4096 is half the log for a commit and 7 % less file
 
+_RENEWED_AT_ONCE: Final = 1 << 20
+
 forked = False
 """Whether this process was forked from one that had a store open: see `keep_log`."""
 
@@ -100,7 +102,10 @@ def connect_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
     db = _connect(str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs, path)
     db.execute(f"PRAGMA page_size={PAGE_BYTES}")  # both take effect in an empty file only
     db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-    db.execute("PRAGMA journal_mode=WAL")
+    [(mode,)] = db.execute("PRAGMA journal_mode=WAL").fetchall()
+    if mode != "wal":  # it says so and goes on without, where an acknowledged commit can be taken back by a power cut
+        db.close()
+        raise _refusal(path, "can't have a write-ahead log", "Check the disk; another file system may be needed.")
     db.execute("PRAGMA synchronous=FULL")
     if sys.platform == "darwin":
         db.execute("PRAGMA fullfsync=1")
@@ -133,6 +138,24 @@ def log_waits(path: Path) -> bool:
         return path.with_name(path.name + "-wal").stat().st_size > 0
     except FileNotFoundError:
         return False
+
+
+def renew_log(path: Path, *, vfs: str | None) -> None:
+    """Writes the log that a crash has left once more, byte by byte, and syncs it. Nobody else may be writing.
+
+    After a sync that failed, what was written may be in memory only, and no later sync writes it: it looks clean.
+    SQLite would copy such a log into the database, and if the power went meanwhile, neither of them would be whole.
+    """
+    if not log_waits(path) or not path.exists():
+        return
+    flags = [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0]
+    log = apsw.VFSFile(vfs or "", str(path.resolve()) + "-wal", flags)
+    try:
+        for offset in range(0, log.xFileSize(), _RENEWED_AT_ONCE):
+            log.xWrite(log.xRead(min(_RENEWED_AT_ONCE, log.xFileSize() - offset), offset), offset)
+        log.xSync(apsw.SQLITE_SYNC_FULL)
+    finally:
+        log.xClose()
 
 
 def check_tables(db: apsw.Connection, path: Path) -> None:

@@ -83,10 +83,12 @@ class WriteSession:
 
     def _open(self) -> None:
         alone = not self.presence.others_alive()
+        if alone:
+            # A crash may have left a log whose syncs failed: nothing in it is trusted until it was written again and
+            # written back, and one commit of our own has reached the disk.
+            opening.renew_log(self.settings.path, vfs=self.settings.vfs)
         self._db = db = opening.connect_writer(self.settings.path, vfs=self.settings.vfs)
         if alone:
-            # A crash may have left a log whose syncs failed: nothing in it is trusted until it was written back
-            # and one commit of our own has reached the disk.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
         settle_ring(db, self.settings.path)
