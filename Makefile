@@ -2,7 +2,7 @@
 # `make` alone lists what there is. Environments are made and refreshed as needed; PYTHON=… chooses the Python.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long test-oldest coverage lint format bench docs-check build requirements clean
+.PHONY: help demo test test-fast test-long test-oldest faults faults-report coverage lint format bench docs-check build requirements clean
 .NOTPARALLEL:
 
 # A Python that was asked for is used or refused; otherwise the first that is new enough is taken.
@@ -44,6 +44,14 @@ test-long: ## Run every test with many more random examples
 test-oldest: ## Run every test with the oldest versions that Holdfast says it works with
 	$(ready) .venv-oldest build test oldest
 	.venv-oldest/bin/python -m pytest -q $(ARGS)
+
+faults: ## Break the world in every way that the tests know, at every point: takes a quarter of an hour
+	$(ready) $(venv) build test
+	HOLDFAST_FAULTS=long HOLDFAST_RUN_KILLS=600 $(in_venv) -m pytest -q -m faults -o timeout=3600 $(ARGS)
+
+faults-report: ## The same, with the figures written into docs/guarantees.md
+	$(ready) $(venv) build test
+	$(in_venv) scripts/faults_report.py
 
 coverage: ## Run every test and show the lines that none of them reached
 	$(ready) $(venv) build test

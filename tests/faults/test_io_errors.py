@@ -21,7 +21,7 @@ from tests.faults.vfs import FaultyVFS
 pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.timeout(3600 if LONG else 60)]
 
 KINDS = ("write", "sync", "truncate", "read")
-IMAGES = 10 if LONG else 3  # of power cuts after each fault
+IMAGES = 40 if LONG else 3  # of power cuts after each fault
 
 
 async def work(store, told):

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.faults.children import ROOT
+from tests.faults.report import tell
 
 KILLS = int(os.environ.get("HOLDFAST_RUN_KILLS", "320"))
 WORKERS = 2
@@ -35,5 +36,10 @@ def test_killed_programs_come_to_their_ends_with_every_effect_once(tmp_path):
         assert told["broken"] == [], err[-4000:]
         killed += told["killed"]
         runs += told["runs"]
+    tell(
+        "kills, programs",
+        "Processes that run programs with effects are killed and recovered until every program has come to its end.",
+        kills=killed, programs=runs, broken=0,
+    )  # fmt: skip
     assert killed >= KILLS // WORKERS * WORKERS
     assert runs

@@ -77,6 +77,7 @@ def reset(settings: Settings, progress: Progress | None = None) -> dict[str, Any
         with turn.held():
             if Presence(settings.beside(".writers")).others_alive():
                 raise _in_use(path)
+            opening.renew_log(path, vfs=settings.vfs)
             with closing(opening.connect_writer(path, vfs=settings.vfs)) as db:
                 return _reset(db, settings, progress)
     finally:
