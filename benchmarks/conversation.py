@@ -76,7 +76,7 @@ async def _alone(path: Path, said: list[Message], result: Result) -> int:
         ]
     result.notes += [
         f"{sum(equal):,} of {len(ids):,} checkpoints were loaded again, from a store opened anew, and found equal.",
-        f"While it is open it takes {mb(while_open)} MB: with the log, and with 1 MB in reserve for a full disk.",
+        f"While it is open it takes {mb(while_open)} MB: with the log, and with 4 MB in reserve for a full disk.",
     ]
     result.figures |= {"holdfast_equal": sum(equal), "holdfast_bytes_while_open": while_open}
     return size

@@ -2,8 +2,8 @@
 
     python scripts/faults_report.py [FOLDER]
 
-With a folder, its figures are taken as they are and nothing is run: each file is one test's, as `tests/faults/report.py`
-writes it.
+With a folder, its figures are taken as they are and nothing is run. Each file in it is one test's, as
+`tests/faults/report.py` writes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LONG = {"HOLDFAST_FAULTS": "long", "HOLDFAST_RUN_KILLS": "600"}
 
 
 def main() -> None:
-    if not PAGE.exists() or not (_placed := PAGE.read_text()).count(BEGIN) == _placed.count(END) == 1:
+    page = PAGE.read_text() if PAGE.exists() else ""
+    if not page.count(BEGIN) == page.count(END) == 1:
         sys.exit(f"{PAGE} must have one line {BEGIN} and, below it, one {END}")
     if len(sys.argv) > 1:
         write(Path(sys.argv[1]))
@@ -58,9 +59,9 @@ def write(folder: Path) -> None:
 
 def text(tests: list[dict[str, Any]]) -> str:
     """The figures as a table, controls last: those are meant to lose something."""
+    versions = f"Python {platform.python_version()} and SQLite {apsw.sqlite_lib_version()} on {platform.system()}"
     lines = [
-        f"Counted by `make faults-report` with Python {platform.python_version()} and SQLite {apsw.sqlite_lib_version()}"
-        f" on {platform.system()}: {_sums(tests)}.",
+        f"Counted by `make faults-report` with {versions}: {_sums(tests)}.",
         "",
         "| test | what is done | found |",
         "|---|---|---|",

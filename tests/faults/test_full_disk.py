@@ -141,7 +141,7 @@ async def test_no_tool_is_called_whose_result_would_not_fit(disk):
         for path in disk.folder.glob(f"{leave}.db*"):
             path.unlink()
         tried += 1
-    tell("full disk, tools", "The disk has so and so much room when a tool is to be called.", fill_levels=tried, lost=0)
+    tell("full disk, tools", "The disk has so and so much room when a tool is to be called.", fill_levels=tried)
 
 
 async def test_what_a_tool_raised_fits_as_well(disk):
@@ -216,7 +216,7 @@ async def test_acknowledged_saves_survive_a_disk_that_is_full_at_any_block(disk)
     tell(
         "full disk, saves",
         "An agent saves until a small disk with so and so many free blocks is full.",
-        fill_levels=tried, refused_saves=refused, lost=0,
+        fill_levels=tried, refused_saves=refused,
     )  # fmt: skip
     assert refused == tried
 
@@ -258,7 +258,7 @@ async def test_gc_works_on_a_disk_that_a_store_has_filled_itself(disk):
         assert len(report.whole) == before - done["retired"]
         assert (disk.folder / "store.db.ballast").stat().st_size > 0
         await continued(store, "agent-1")
-        tell("full disk, gc", "A store fills its disk, then gc makes room.", retired=done["retired"], lost=0)
+        tell("full disk, gc", "A store fills its disk, then gc makes room.", retired=done["retired"])
 
 
 async def test_an_agent_can_be_erased_on_a_full_disk(disk):

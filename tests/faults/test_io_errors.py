@@ -194,6 +194,23 @@ async def test_a_commit_that_failed_is_there_entirely_or_not_at_all(folder):
     assert (False, True) in seen
 
 
+async def test_a_store_never_goes_on_without_its_log(folder):
+    vfs = FaultyVFS()
+    refused = 0
+    for n in range(1, 12):
+        store = SQLiteCheckpointStorage(folder / f"{n}.db", vfs=vfs.name)
+        vfs.break_after(n)
+        try:
+            await save(store)
+        except HoldfastError:
+            refused += 1
+        else:
+            assert store.write_side.session.db.execute("PRAGMA journal_mode").fetchall() == [("wal",)], n
+        vfs.mend()
+        await store.close()
+    assert refused
+
+
 @pytest.fixture
 def full_disk():
     vfs = FaultyVFS(lambda: apsw.FullError("database or disk is full"))
@@ -245,4 +262,18 @@ async def test_garbage_collection_works_on_a_full_disk_in_the_room_of_the_ballas
     assert {checkpoint.id for checkpoint in await store.list(Query())} == {ids[0], *ids[30:]}
     report = await store.verify()
     assert report.ok, report.damaged
+    await store.close()
+
+
+async def test_a_gc_that_finds_no_room_does_not_end_an_operation(folder, full_disk):
+    store = SQLiteCheckpointStorage(folder / "store.db", vfs=full_disk.name)
+    first = await continued(store, hold=True)
+    await commit(store, hold=True)
+    await commit(store, delete=(first.id,))
+    full_disk.break_after(1, stays=True)
+    with pytest.raises(DiskFull):
+        await store.collect_garbage()
+    full_disk.mend()
+    await commit(store)  # gives back one of the two
+    assert (await store.agent("agent")).owner is not None
     await store.close()

@@ -9,11 +9,14 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast.history.records import UserMessage
+from holdfast.storage.protocol import Query
 from holdfast.storage.sqlite import SQLiteCheckpointStorage, opening
 from holdfast.testing.samples import commit, continued, save, saving
-from tests.faults.cuts import examined
-from tests.faults.disk import Disk, recorded
+from tests.faults.cuts import examined, opened
+from tests.faults.disk import Disk, Named, Wrote, recorded
 from tests.faults.programs import PAYS, Effects
+from tests.faults.promises import Promises
+from tests.faults.remains import Remains
 from tests.faults.report import LONG, tell
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.timeout(3600 if LONG else 60)]
@@ -135,6 +138,23 @@ async def test_nothing_acknowledged_is_lost_when_the_power_is_cut(folder, monkey
     )  # fmt: skip
     assert findings.broken == [], findings.broken[:5]
     assert findings.count["whole"] > (500 if LONG else 20)
+
+
+async def test_a_store_whose_first_page_was_torn_is_begun_again(folder, monkeypatch):
+    async with recorded(folder / "live", monkeypatch) as (disk, vfs):
+        store = SQLiteCheckpointStorage(folder / "live" / "store.db", vfs=vfs.name)
+        await store.list(Query())
+        await store.close()
+    remains, database = Remains(), disk.events[0]
+    assert database == Named("store.db", 1)
+    for event in disk.events:
+        remains.follow(event)
+        if isinstance(event, Wrote) and event.inode == 1:
+            break
+    image = remains.most()
+    image["store.db"] = bytes(512) + image["store.db"][512:]
+    assert "store.db-journal" in image
+    assert await opened(image, folder / "image", Promises(), recover=True) == ("whole", [])
 
 
 @pytest.mark.parametrize("mode", ["NORMAL", "OFF"])

@@ -39,7 +39,7 @@ def test_killed_programs_come_to_their_ends_with_every_effect_once(tmp_path):
     tell(
         "kills, programs",
         "Processes that run programs with effects are killed and recovered until every program has come to its end.",
-        kills=killed, programs=runs, broken=0,
+        kills=killed, programs=runs,
     )  # fmt: skip
     assert killed >= KILLS // WORKERS * WORKERS
     assert runs
