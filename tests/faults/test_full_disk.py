@@ -147,7 +147,7 @@ async def test_no_tool_is_called_whose_result_would_not_fit(disk):
 async def test_what_a_tool_raised_fits_as_well(disk):
     def fetch() -> str:
         disk.fill()
-        raise ValueError("\U0001f600" * LARGEST)
+        raise ValueError("\U0001f600" * 6 * LARGEST)
 
     store = SQLiteCheckpointStorage(disk.folder / "store.db")
     async with PythonRunner(store, [fetch], type_check=False) as runner:

@@ -195,20 +195,11 @@ async def test_a_commit_that_failed_is_there_entirely_or_not_at_all(folder):
 
 
 async def test_a_store_never_goes_on_without_its_log(folder):
-    vfs = FaultyVFS()
-    refused = 0
-    for n in range(1, 12):
-        store = SQLiteCheckpointStorage(folder / f"{n}.db", vfs=vfs.name)
-        vfs.break_after(n)
-        try:
-            await save(store)
-        except HoldfastError:
-            refused += 1
-        else:
-            assert store.write_side.session.db.execute("PRAGMA journal_mode").fetchall() == [("wal",)], n
-        vfs.mend()
-        await store.close()
-    assert refused
+    """SQLite only says so in passing, whether the file system can't or the disk failed while it was switched on."""
+    store = SQLiteCheckpointStorage(folder / "store.db", vfs="unix-dotfile")  # has no memory to share
+    with pytest.raises(Unopenable, match="write-ahead log"):
+        await save(store)
+    await store.close()
 
 
 @pytest.fixture
@@ -268,12 +259,12 @@ async def test_garbage_collection_works_on_a_full_disk_in_the_room_of_the_ballas
 async def test_a_gc_that_finds_no_room_does_not_end_an_operation(folder, full_disk):
     store = SQLiteCheckpointStorage(folder / "store.db", vfs=full_disk.name)
     first = await continued(store, hold=True)
-    await commit(store, hold=True)
+    epoch = (await commit(store, hold=True)).epoch
     await commit(store, delete=(first.id,))
     full_disk.break_after(1, stays=True)
     with pytest.raises(DiskFull):
         await store.collect_garbage()
     full_disk.mend()
-    await commit(store)  # gives back one of the two
+    await commit(store, epoch=epoch)  # gives back one of the two
     assert (await store.agent("agent")).owner is not None
     await store.close()
