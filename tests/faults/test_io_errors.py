@@ -196,7 +196,7 @@ async def test_a_commit_that_failed_is_there_entirely_or_not_at_all(folder):
 
 async def test_a_store_never_goes_on_without_its_log(folder):
     """SQLite only says so in passing, whether the file system can't or the disk failed while it was switched on."""
-    store = SQLiteCheckpointStorage(folder / "store.db", vfs="unix-dotfile")  # has no memory to share
+    store = SQLiteCheckpointStorage(folder / "store.db", vfs="unix-none")  # it has no memory to share
     with pytest.raises(Unopenable, match="write-ahead log"):
         await save(store)
     await store.close()
