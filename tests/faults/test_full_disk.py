@@ -29,6 +29,13 @@ def disk(tmp_path):
         yield disk
 
 
+@pytest.fixture
+def smaller_disk(tmp_path):
+    """One that is filled sooner."""
+    with small_disk(tmp_path / "disk", 12) as disk:
+        yield disk
+
+
 async def results_of(store, agent="agent"):
     return [len(record.tool_result) for record in await store.read(agent) if isinstance(record, RlmToolResult)]
 
@@ -246,33 +253,33 @@ async def filled(disk, store):
     raise AssertionError("the disk was never full")
 
 
-async def test_gc_works_on_a_disk_that_a_store_has_filled_itself(disk):
-    store = SQLiteCheckpointStorage(disk.folder / "store.db", max_checkpoints_per_user=None)
-    before = await filled(disk, store)
+async def test_gc_works_on_a_disk_that_a_store_has_filled_itself(smaller_disk):
+    store = SQLiteCheckpointStorage(smaller_disk.folder / "store.db", max_checkpoints_per_user=None)
+    before = await filled(smaller_disk, store)
     async with CheckpointManager(storage=store, retention=Policy(per_user=10)) as manager:
         done = await manager.collect_garbage()
         assert done["retired"] >= before - 20
-        assert disk.free > 12 << 20
+        assert smaller_disk.free > 5 << 20
         report = await manager.verify()
         assert report.ok
         assert len(report.whole) == before - done["retired"]
-        assert (disk.folder / "store.db.ballast").stat().st_size > 0
+        assert (smaller_disk.folder / "store.db.ballast").stat().st_size > 0
         await continued(store, "agent-1")
         tell("full disk, gc", "A store fills its disk, then gc makes room.", retired=done["retired"])
 
 
-async def test_an_agent_can_be_erased_on_a_full_disk(disk):
-    store = SQLiteCheckpointStorage(disk.folder / "store.db", max_checkpoints_per_user=None)
-    await filled(disk, store)
+async def test_an_agent_can_be_erased_on_a_full_disk(smaller_disk):
+    store = SQLiteCheckpointStorage(smaller_disk.folder / "store.db", max_checkpoints_per_user=None)
+    await filled(smaller_disk, store)
     await commit(store, "agent-1", erase=True)
     await store.collect_garbage()
-    assert disk.free > 2 << 20
+    assert smaller_disk.free > 1 << 20
     await continued(store, "agent-2")
     assert (await store.verify()).ok
     await store.close()
 
 
-async def test_a_store_whose_process_died_on_a_full_disk_opens_in_the_room_of_the_ballast(disk):
+async def test_a_store_whose_process_died_on_a_full_disk_opens_in_the_room_of_the_ballast(smaller_disk):
     program = """
     async def main():
         store = SQLiteCheckpointStorage(path, max_checkpoints_per_user=None)
@@ -284,13 +291,13 @@ async def test_a_store_whose_process_died_on_a_full_disk_opens_in_the_room_of_th
             sys.stdin.readline()
     asyncio.run(main())
     """
-    path = disk.folder / "store.db"
+    path = smaller_disk.folder / "store.db"
     acknowledged = []
     with running(program, path) as child:
         while (said := line(child)) != "full":
             acknowledged.append(said)
-    disk.fill()
-    assert disk.free == 0
+    smaller_disk.fill()
+    assert smaller_disk.free == 0
     async with CheckpointManager(storage=SQLiteCheckpointStorage(path), retention=Policy(per_user=5)) as manager:
         listed = await manager.store.list(Query(limit=None, oldest_first=True))
         assert [one.id for one in listed] == acknowledged

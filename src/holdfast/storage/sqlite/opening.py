@@ -24,7 +24,7 @@ _NETWORK: Final = frozenset(
 BUSY_SECONDS: Final = 60
 PAGE_BYTES: Final = 2048  # small rows touch few pages: half of 4096 is half the log for a commit and 7 % less file
 
-_RENEWED_AT_ONCE: Final = 1 << 20
+_RENEWED_AT_ONCE: Final = 1 << 16  # SQLite's file system takes no more than 128 KiB at a time
 
 forked = False
 """Whether this process was forked from one that had a store open: see `keep_log`."""

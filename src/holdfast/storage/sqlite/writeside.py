@@ -140,10 +140,8 @@ class WriteSide:
                     session.anchor.try_to_follow(session.db, session.cells)
         except apsw.Error as error:
             before.restore()
-            if (
-                isinstance(error, apsw.FullError) and len(jobs) > 1
-            ):  # one that is too large must not keep the others out
-                self._run_one_by_one(session, jobs)
+            if isinstance(error, apsw.FullError) and len(jobs) > 1:
+                self._run_one_by_one(session, jobs)  # one that is too large must not keep the others out
                 return
             told = failures.translated(error, str(self.settings.path))
             self._failed(session, error, told)
