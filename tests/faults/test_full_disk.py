@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from holdfast import CheckpointManager, PythonRunner
+from holdfast import CheckpointManager, PythonRunner, Tool
 from holdfast.durable.runs.limits import Limits
-from holdfast.errors import DiskFull
+from holdfast.errors import DiskFull, StaleWriter
 from holdfast.history.records import RlmToolResult
 from holdfast.history.retention import Policy
 from holdfast.storage.protocol import Query
@@ -189,6 +189,28 @@ async def test_room_that_was_kept_is_given_back(disk):
         assert store.write_side.session.reserve.promised == 0
         assert writer.stat().st_size == 4 << 20
     assert not writer.exists()
+
+
+async def test_a_run_that_was_taken_over_gives_its_room_back(folder):
+    entered, hangs = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        entered.set()
+        await hangs.wait()
+
+    async def go_on() -> None: ...
+
+    store, elsewhere = (SQLiteCheckpointStorage(folder / "store.db") for _ in range(2))
+    new = PythonRunner(elsewhere, [Tool(go_on, name="step", on_restart="retry")], type_check=False)
+    async with PythonRunner(store, [Tool(hang, name="step")], type_check=False) as runner, new:
+        old = asyncio.ensure_future(runner.run("agent", "await step()\nawait step()", "call_1"))
+        await entered.wait()
+        assert store.write_side.session.reserve.promised > 0
+        await new.run("agent", "await step()\nawait step()", "call_1", take_over=True)
+        hangs.set()
+        with pytest.raises(StaleWriter):
+            await old
+        assert store.write_side.session.reserve.promised == 0
 
 
 # --- saves

@@ -157,6 +157,20 @@ async def test_a_store_whose_first_page_was_torn_is_begun_again(folder, monkeypa
     assert await opened(image, folder / "image", Promises(), recover=True) == ("whole", [])
 
 
+async def test_a_large_log_that_a_crash_left_is_written_anew_and_read(folder, monkeypatch):
+    async with recorded(folder / "live", monkeypatch) as (disk, vfs):
+        store = SQLiteCheckpointStorage(folder / "live" / "store.db", vfs=vfs.name)
+        done = await save(store, state={"step": 1, "bulk": random.Random(1).randbytes(3 << 20)})
+        remains, promises = Remains(), Promises()
+        for event in disk.events:
+            remains.follow(event)
+        await store.close()
+    image = remains.most()
+    assert len(image["store.db-wal"]) > 3 << 20
+    promises.add(("saved", done.id, 1))
+    assert await opened(image, folder / "image", promises, recover=True) == ("whole", [])
+
+
 @pytest.mark.parametrize("mode", ["NORMAL", "OFF"])
 async def test_the_harness_sees_what_weaker_syncs_lose(folder, monkeypatch, mode):
     """The control: where SQLite is told to sync less, the same cuts must find losses, else they prove nothing."""

@@ -82,8 +82,8 @@ class Change:
     `after` makes it depend on what was read: refused with `Moved` when the agent's last position is another by now.
 
     `room_bytes` is how much more must stay free for what follows this commit and can't be done without: refused with
-    `DiskFull` when there is not that much. Less than 0: so much is given back, and this commit may use it. A store
-    that knows nothing of its room passes over it.
+    `DiskFull` when there is not that much. Less than 0: so much is given back, and this commit may use it; after a
+    `DiskFull`, it still is kept. A store that knows nothing of its room passes over it.
     """
 
     agent_id: str

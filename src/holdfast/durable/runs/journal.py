@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.durable.runs.interpreter import SLEEPS
 from holdfast.durable.runs.log import RunLog
 from holdfast.durable.runs.snapshotting import SnapshotPolicy
-from holdfast.errors import HoldfastError
+from holdfast.errors import DiskFull, HoldfastError
 from holdfast.history.records import Record, RlmToolCall, RlmToolResult
 from holdfast.storage.protocol import Change
 
@@ -105,8 +105,10 @@ class Journal:
                 [done] = await committing  # it lands all the same: nothing of it may be written twice
                 self.epoch, self._open = done.epoch if hold else None, still_open
                 raise
-            except BaseException:
+            except BaseException as error:
                 self._waiting = [*waited, *self._waiting]
+                if len(still_open) < len(self._open) and not isinstance(error, DiskFull):
+                    self._open = still_open  # who is refused gives its room back all the same
                 raise
             if after is None:  # the first one does more than others: it takes the agent, and often makes it
                 self._measure(everything, time.perf_counter() - started)

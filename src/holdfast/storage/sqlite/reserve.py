@@ -44,7 +44,7 @@ class Reserve:
 
     def release(self, amount: int) -> None:
         """So much is not needed any more, because it was written or never will be."""
-        self.promised -= amount
+        self.promised = max(0, self.promised - amount)  # it may have been promised before the store was opened anew
         needed = max(_on_disk(self.promised), KEPT_BYTES)
         if needed <= self._size // 2:
             self._shrink(needed)

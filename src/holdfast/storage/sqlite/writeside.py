@@ -153,7 +153,7 @@ class WriteSide:
                 self._run_one_by_one(session, jobs)
         else:
             for job in jobs:
-                if job.error is None and job.work.room_bytes < 0:
+                if job.work.room_bytes < 0:  # also if it was refused: whoever was taken over needs none
                     session.reserve.release(-job.work.room_bytes)
 
     def _transact(self, session: WriteSession, jobs: list[Job], before: _Before) -> None:
