@@ -146,10 +146,10 @@ def renew_log(path: Path, *, vfs: str | None) -> None:
     After a sync that failed, what was written may be in memory only, and no later sync writes it: it looks clean.
     SQLite would copy such a log into the database, and if the power went meanwhile, neither of them would be whole.
     """
-    if not log_waits(path) or not path.exists():
-        return
-    flags = [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0]
-    log = apsw.VFSFile(vfs or "", str(path.resolve()) + "-wal", flags)
+    name = str(path.resolve()) + "-wal"
+    if not log_waits(path) or not path.exists() or not os.access(name, os.W_OK):
+        return  # what may not be written is refused by whoever connects next
+    log = apsw.VFSFile(vfs or "", name, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])
     try:
         for offset in range(0, log.xFileSize(), _RENEWED_AT_ONCE):
             log.xWrite(log.xRead(min(_RENEWED_AT_ONCE, log.xFileSize() - offset), offset), offset)
