@@ -239,3 +239,14 @@ async def test_a_file_in_which_no_store_was_made_yet_is_not_called_damaged(tmp_p
     with pytest.raises(Unopenable, match="no store was made there yet"):
         await store.agents()
     await store.close()
+
+
+async def test_what_waits_in_the_log_is_read_through_a_symbolic_link_as_well(tmp_path):
+    path, link = tmp_path / "real" / "store.db", tmp_path / "link.db"
+    store = SQLiteCheckpointStorage(path, key="a key of some length")
+    saved = await save(store)
+    link.symlink_to(path)
+    reader = SQLiteCheckpointStorage(link, key="a key of some length", read_only=True)
+    assert [found.id for found in await reader.list(Query())] == [saved.id]
+    await reader.close()
+    await store.close()

@@ -135,7 +135,7 @@ def connect_read_only(path: Path, *, vfs: str | None) -> apsw.Connection:
 def log_waits(path: Path) -> bool:
     """Whether there is a write-ahead log with something in it."""
     try:
-        return path.with_name(path.name + "-wal").stat().st_size > 0
+        return os.stat(os.path.realpath(path) + "-wal").st_size > 0  # SQLite follows links as well
     except FileNotFoundError:
         return False
 
@@ -146,7 +146,7 @@ def renew_log(path: Path, *, vfs: str | None) -> None:
     After a sync that failed, what was written may be in memory only, and no later sync writes it: it looks clean.
     SQLite would copy such a log into the database, and if the power went meanwhile, neither of them would be whole.
     """
-    name = str(path.resolve()) + "-wal"
+    name = os.path.realpath(path) + "-wal"
     if not log_waits(path) or not path.exists() or not os.access(name, os.W_OK):
         return  # what may not be written is refused by whoever connects next
     log = apsw.VFSFile(vfs or "", name, [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0])
