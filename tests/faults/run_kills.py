@@ -25,8 +25,10 @@ from holdfast.durable.runs.executor import TOO_EARLY
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.log import RunLog
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened
+from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
+from holdfast.errors import OwnedElsewhere
 from holdfast.history.fold import live_path
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 
@@ -145,9 +147,21 @@ async def child(folder: Path, seed: int) -> None:
 async def completed(runner: PythonRunner, agent_id: str, code: str) -> None:
     """Runs the program; under another name when a restart came before its first call."""
     for number in itertools.count(1):
-        result = await runner.run(agent_id, code, f"call_{number}")
+        result = await run_when_free(runner, agent_id, code, f"call_{number}")
         if result.error != TOO_EARLY:
             return
+
+
+async def run_when_free(runner: PythonRunner, agent_id: str, code: str, name: str) -> RunResult:
+    """A killed host seems to live on for a moment, if it was just starting a sandbox: until that has begun, what was
+    forked for it holds the host's lock as well.
+    """
+    for _ in range(200):
+        try:
+            return await runner.run(agent_id, code, name)
+        except OwnedElsewhere:
+            await asyncio.sleep(0.01)
+    return await runner.run(agent_id, code, name)
 
 
 def forked(folder: Path, seed: int) -> tuple[int, int]:
