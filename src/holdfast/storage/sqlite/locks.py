@@ -9,6 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
+
+NOTE_BYTES: Final = 128
 
 
 class TurnLock:
@@ -46,7 +49,8 @@ class Presence:
         self.folder.mkdir(exist_ok=True)
         self._descriptor = os.open(self.folder / self.writer, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        os.write(self._descriptor, f"{os.getpid()} {_pid_namespace()}".encode())
+        with suppress(OSError):  # on a full disk nobody can know who this is, and the lock alone counts
+            os.write(self._descriptor, f"{os.getpid()} {_pid_namespace()}".encode())
 
     def vanish(self) -> None:
         if self._descriptor is None:
@@ -59,7 +63,7 @@ class Presence:
 
     @property
     def descriptor(self) -> int:
-        """The writer's own file. Its bytes mean nothing."""
+        """The writer's own file. Its first NOTE_BYTES say who this is; the others mean nothing."""
         if self._descriptor is None:
             raise RuntimeError("this writer has not appeared")
         return self._descriptor
@@ -95,7 +99,7 @@ def is_alive(folder: Path, writer: str, *, sweep: bool = True) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return not _is_left_over(os.read(descriptor, 200))
+        return not _is_left_over(os.read(descriptor, NOTE_BYTES))
     else:
         if sweep:
             path.unlink(missing_ok=True)
@@ -110,7 +114,7 @@ def _is_left_over(written: bytes) -> bool:
     That is over within milliseconds, and long enough for somebody who takes over at once. The process is known by its
     number, which says something only among those that are numbered alike: not from one container to another.
     """
-    pid, _, namespace = written.decode(errors="replace").partition(" ")
+    pid, _, namespace = written.rstrip(b"\0").decode(errors="replace").partition(" ")
     if not pid.isdigit() or namespace != _pid_namespace():
         return False
     try:

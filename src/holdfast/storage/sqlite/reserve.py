@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import DiskFull
 from holdfast.storage.sqlite.ballast import fill
+from holdfast.storage.sqlite.locks import NOTE_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ class Reserve:
     def _shrink(self, size: int) -> None:
         if size <= self._size:
             with suppress(OSError):
-                os.ftruncate(self._presence.descriptor, size)
+                os.ftruncate(self._presence.descriptor, max(size, NOTE_BYTES))
                 self._size = size
 
 

@@ -90,16 +90,7 @@ class WriteSession:
         self._db = db = opening.connect_writer(self.settings.path, vfs=self.settings.vfs)
         if alone:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
-        settle_ring(db, self.settings.path)
-        ring = find_ring(db, self.settings.path, self.settings.key)
-        if is_new:
-            if self.anchor is not None:
-                self.anchor.check_empty()
-            if ring and keys.key_path(self.settings.path).exists():
-                log.warning("%s is empty although it has a key: a new store is made", self.settings.path)
-            create(db, ring or keys.new_ring(keys.key_path(self.settings.path)))
-            ring = find_ring(db, self.settings.path, self.settings.key)
+        ring = self._ring(db)
         opening.check_tables(db, self.settings.path)
         store_id = check_keys(db, ring, self.settings.path)
         if not ring:
@@ -120,6 +111,20 @@ class WriteSession:
         if self.anchor is not None:
             self.anchor.follow(db, self.cells)
         self.ballast.load()
+
+    def _ring(self, db: Database) -> Ring:
+        """The store's keys; a store that is not there yet is made."""
+        is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
+        settle_ring(db, self.settings.path)
+        ring = find_ring(db, self.settings.path, self.settings.key)
+        if not is_new:
+            return ring
+        if self.anchor is not None:
+            self.anchor.check_empty()
+        if ring and keys.key_path(self.settings.path).exists():
+            log.warning("%s is empty although it has a key: a new store is made", self.settings.path)
+        create(db, ring or keys.new_ring(keys.key_path(self.settings.path)))
+        return find_ring(db, self.settings.path, self.settings.key)
 
     def _add_keys(self, ring: Ring) -> None:
         """Ends a rotation that was interrupted, and takes in keys that were added by hand."""

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.storage.sqlite import locks
 from holdfast.storage.sqlite.locks import Presence, is_alive
+from holdfast.storage.sqlite.reserve import Reserve
 
 HOST = """
 import subprocess, sys
@@ -64,3 +65,18 @@ def test_a_lock_of_which_nobody_wrote_who_took_it_is_alive(tmp_path):
     finally:
         presence.vanish()
     assert not is_alive(tmp_path, presence.writer)
+
+
+def test_the_room_that_a_writer_keeps_leaves_its_note_alone(tmp_path):
+    presence = Presence(tmp_path)
+    presence.appear()
+    reserve = Reserve(presence, tmp_path / "store.db")
+    try:
+        reserve.promise(1 << 20)
+        reserve.release(1 << 20)
+        reserve.give(1 << 20)
+        note = (tmp_path / presence.writer).read_bytes()[: locks.NOTE_BYTES]
+        assert note.rstrip(b"\0").startswith(f"{os.getpid()} ".encode())
+        assert not locks._is_left_over(note)
+    finally:
+        presence.vanish()
