@@ -112,8 +112,8 @@ class WriteSession:
             self.anchor.follow(db, self.cells)
         self.ballast.load()
 
-    def _ring(self, db: Database) -> Ring:
-        """The store's keys; a store that is not there yet is made."""
+    def _ring(self, db: Database) -> Ring | None:
+        """The store's keys, if they are there; a store that is not there yet is made."""
         is_new = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None
         settle_ring(db, self.settings.path)
         ring = find_ring(db, self.settings.path, self.settings.key)
