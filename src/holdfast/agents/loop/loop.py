@@ -19,7 +19,7 @@ from holdfast.agents.loop.signals import stopped_by_signals
 from holdfast.agents.loop.steps import FATAL, Step, Steps
 from holdfast.agents.loop.tasklist import TaskList
 from holdfast.agents.loop.turn import Turn
-from holdfast.agents.loop.watch import Answer, Watch
+from holdfast.agents.watch import Answer, Watch
 from holdfast.durable.calls import call
 from holdfast.errors import Closed, DiskFull, InvalidArgument, ReadOnly, StorageFailed, Unopenable
 from holdfast.history.checkpoint import Kind
@@ -43,7 +43,8 @@ class AgentLoop:
     - An error is survived: the agent is brought back to where it was before, and tries again after a delay that grows
       from `delay_seconds` to `delay_seconds_max`.
     - `detector` is told all that the agent does. `on_drift` says what is done when it finds drift: "notify" (the event
-      `drift_detected` alone), "checkpoint", "refresh" (the default), "stop", or "ask" (first a message to the agent).
+      `drift_detected` alone), "checkpoint", "refresh" (the default), "stop", or "ask" (first a message to the agent);
+      with None, nobody looks for drift.
       When the second refresh in a row is due without progress in between, the agent is stopped instead.
     - SIGTERM and SIGINT (the loop must run on the main thread for that) or `stop()` end it after the current step
       and a final checkpoint; a second signal or `interrupt()` takes the current step back.
@@ -61,7 +62,7 @@ class AgentLoop:
         *,
         tasks: TaskList | None = None,
         detector: Detector | None = None,
-        on_drift: str = "refresh",
+        on_drift: str | None = "refresh",
         idle_seconds: float = 1.0,
         delay_seconds: float = 1.0,
         delay_seconds_max: float = 300.0,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.durable.manager import CheckpointManager
 
 
-def check(agent: Any, manager: CheckpointManager, on_drift: str) -> None:
+def check(agent: Any, manager: CheckpointManager, on_drift: str | None) -> None:
     """Refuses what a loop can't work with, before it begins."""
     name = type(agent).__name__
     if not hasattr(agent, "on_message") and not hasattr(agent, "on_task"):

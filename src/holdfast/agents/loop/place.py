@@ -12,7 +12,7 @@ from holdfast.errors import StorageFailed, UnknownCheckpoint
 from holdfast.history.checkpoint import Kind
 
 if TYPE_CHECKING:
-    from holdfast.agents.loop.watch import Watch
+    from holdfast.agents.watch import Watch
     from holdfast.durable.manager import CheckpointManager
     from holdfast.durable.operation import Operation
     from holdfast.history.checkpoint import Checkpoint
@@ -65,7 +65,7 @@ class Place:
             await self.save(Kind.AUTO, {"why": "the beginning"})
             return
         self._know(found.metadata)
-        self.watch.restore(found.metadata)
+        self.watch.restore((found.metadata.get("loop") or {}).get("watch") or {}, found.metadata.get("detector") or {})
         if _is_step(found) and not found.pinned:
             self._step = found.id
         self.checkpoint_id, self._kind = found.id, found.kind

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.agents.loop.clock import Clock
     from holdfast.agents.loop.place import Place
     from holdfast.agents.loop.tasks import Task
-    from holdfast.agents.loop.watch import Watch
+    from holdfast.agents.watch import Watch
 
 log = logging.getLogger("holdfast")
 

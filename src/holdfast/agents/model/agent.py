@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.agents.model.asking import Asker, OnText
 from holdfast.agents.model.conversation import Call, Conversation
+from holdfast.agents.model.drifting import Drifting, about
 from holdfast.agents.model.history import History, Return
 from holdfast.agents.model.journal import Journal
 from holdfast.agents.model.limits import ModelLimits
@@ -18,12 +20,14 @@ from holdfast.agents.model.messages import prompt_content
 from holdfast.agents.model.result import ModelResult, PendingCall
 from holdfast.agents.model.toolbox import NeedsApproval, Toolbox
 from holdfast.agents.model.turn import Setting, Turn
+from holdfast.agents.watch import Answer
 from holdfast.durable.identity import ByIdentity
 from holdfast.durable.redaction import Redact, Redactor
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
 from holdfast.durable.users import users_of
 from holdfast.errors import Closed, InvalidArgument, OwnedElsewhere, StillWaiting, UnknownCall, WrongOwner
+from holdfast.history.checkpoint import Kind
 from holdfast.history.records import Record, ToolApproval, ToolResult, UserMessage
 from holdfast.storage.adapter import as_store
 from holdfast.storage.ids import new_id
@@ -35,9 +39,18 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
 
+    from holdfast.drift.protocol import Detector, Drift
+    from holdfast.durable.manager import CheckpointManager
     from holdfast.storage.protocol import CheckpointStorage
 
-_STATUS = {"complete": "WAITING_FOR_INPUT", "waiting": "WAITING_FOR_APPROVAL", "parked": "PAUSED"}
+log = logging.getLogger("holdfast")
+
+_STATUS = {
+    "complete": "WAITING_FOR_INPUT",
+    "waiting": "WAITING_FOR_APPROVAL",
+    "parked": "PAUSED",
+    "stopped": "WAITING_FOR_INPUT",
+}
 _SUMMARY_MAX = 200
 _busy: ByIdentity[set[str]] = ByIdentity()  # by storage: the agents that this process is advancing
 
@@ -62,6 +75,11 @@ class ModelAgent:
     are for the model to call; with `run_python` its programs can call them, too (a `PythonRunner` on the same storage
     gives programs tools of their own). `needs_approval` names the tools whose calls a person must approve.
 
+    `detector` is told of each tool call, anew for each prompt. `on_drift` says what is done when it finds drift:
+    "notify", "checkpoint", "refresh" (what was tried is not shown to the model any more; the next time it is stopped),
+    "stop", or "ask" (the default: a message to the model, then a refresh, then it is stopped); with None, nobody looks
+    for drift. A `checkpoint_manager` tells the event `drift_detected`, and saves a `recovery` checkpoint first.
+
     >>> ModelAgent("openai:gpt-5", agent_id="a")
     ModelAgent('openai:gpt-5', agent_id='a')
     """
@@ -80,9 +98,14 @@ class ModelAgent:
         limits: ModelLimits = ModelLimits(),  # noqa: B008 - frozen
         model_settings: ModelSettings | None = None,
         redact_arguments: Redact | None = Redactor(),  # noqa: B008 - frozen
+        detector: Detector | None = None,
+        on_drift: str | None = "ask",
+        checkpoint_manager: CheckpointManager | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.storage = storage if storage is not None else InMemoryCheckpointStorage()
+        if storage is None:
+            storage = InMemoryCheckpointStorage() if checkpoint_manager is None else checkpoint_manager.storage
+        self.storage = storage
         self.store = as_store(self.storage)
         self.model = model
         self.agent_id = agent_id or new_id("agt")
@@ -98,12 +121,23 @@ class ModelAgent:
             if run_python.storage is not self.storage:
                 raise InvalidArgument("The runner of an agent must have the agent's storage", agent_id=self.agent_id)
             toolbox.with_runner(run_python)
+        self.checkpoint_manager = checkpoint_manager
+        if checkpoint_manager is None and on_drift == "checkpoint":
+            raise InvalidArgument(
+                'on_drift="checkpoint" needs a checkpoint_manager, which makes them', agent_id=self.agent_id,
+                hint="Pass the CheckpointManager of the agent's storage as checkpoint_manager.",
+            )  # fmt: skip
+        if checkpoint_manager is not None and checkpoint_manager.storage is not self.storage:
+            raise InvalidArgument(
+                "The checkpoint_manager of an agent must have the agent's storage", agent_id=self.agent_id
+            )
         self._setting = Setting(
             history=History(self.store, self.agent_id), toolbox=toolbox, limits=limits, instructions=instructions,
-            redact=redact_arguments,
+            redact=redact_arguments, drifting=Drifting(detector, on_drift), tell_drift=self._tell_drift,
             asker=Asker(model, agent_id=self.agent_id, settings=model_settings, limits=limits, sleep=sleep),
         )  # fmt: skip
         self._restored: dict[str, Any] | None = None  # the state to go on from, until something is recorded
+        self._went: Return | None = None  # to that state, when the turn under way began
         self._recovered = False
         self._turn: Turn | None = None
         self._result: asyncio.Future[ModelResult] | None = None
@@ -127,7 +161,7 @@ class ModelAgent:
             pending, self._recovered = operation.is_pending(again_asked=not self._recovered), True
             if pending:
                 before = await self._gone(operation, None)
-                if before.status != "complete":
+                if before.status not in ("complete", "stopped"):
                     raise self._still_waiting(before)
             return await self._gone(operation, on_text, UserMessage(content=prompt_content(prompt)))
 
@@ -240,6 +274,7 @@ class ModelAgent:
         """A turn to its end, for everybody who waits for it."""
         turn = Turn(self._setting, operation.journal, on_text=on_text, again=again)
         back, operation.back = operation.back, None
+        self._went = back
         first = records if back is None else (back.rewind, *records)
         self._turn, self.status = turn, "RUNNING"
         self._result = asyncio.get_running_loop().create_future()
@@ -256,10 +291,26 @@ class ModelAgent:
             self._result.set_result(result)
             return result
         finally:
-            self._turn = self._result = None
-            if back is not None and operation.journal.has_written:
-                self._restored = None
-                self._users.lineage.set(self, back.checkpoint_id)  # type: ignore[arg-type]  # None: it has no parent
+            self._turn = self._result = self._went = None
+            if operation.journal.has_written:
+                self._is_back(back)
+
+    def _is_back(self, back: Return | None) -> None:
+        """The way back to the state that was restored is on record: the history says where the agent stands."""
+        if back is not None and self._restored is not None:
+            self._restored = None
+            self._users.lineage.set(self, back.checkpoint_id)  # type: ignore[arg-type]  # None: it has no parent
+
+    async def _tell_drift(self, drift: Drift, answer: Answer) -> None:
+        """Logs and tells that the model drifts; the checkpoint is of the agent before anything was done about that."""
+        log.warning("Agent %s drifts (%s): %s", self.agent_id, answer, drift.reason)
+        manager = self.checkpoint_manager
+        if manager is None:
+            return
+        if answer is not Answer.NOTIFY:
+            self._is_back(self._went)
+            await manager.save(self, kind=Kind.RECOVERY, metadata=about(drift))
+        await manager.events.tell("drift_detected", drift, self)
 
     def _fail(self, error: BaseException) -> None:
         """Tells whoever waits for the turn, if anybody does, that it failed."""

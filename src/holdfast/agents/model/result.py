@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Status = Literal["complete", "waiting", "parked"]
+Status = Literal["complete", "waiting", "parked", "stopped"]
 """`complete`: the model has answered. `waiting`: a person must decide about tool calls. `parked`: a program can't go on
-by itself, `reason` says why."""
+by itself, `reason` says why. `stopped`: it drifted, `reason` says how; the agent can be given a new prompt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 from holdfast.agents.model.asking import Asker, OnText
 from holdfast.agents.model.calls import Calls, failed
 from holdfast.agents.model.conversation import Call, Conversation
+from holdfast.agents.model.drifting import Drifting, note
 from holdfast.agents.model.history import History
 from holdfast.agents.model.journal import Journal
 from holdfast.agents.model.limits import ModelLimits
 from holdfast.agents.model.messages import recorded, sent
 from holdfast.agents.model.result import ModelResult, PendingCall
 from holdfast.agents.model.toolbox import RUN_PYTHON, Toolbox
+from holdfast.agents.watch import Answer
 from holdfast.durable.redaction import Redact
 from holdfast.errors import HoldfastError, LimitReached
 from holdfast.history.records import AssistantMessage, Record, ToolApproval, ToolCall, ToolResult
 
 if TYPE_CHECKING:
+    from holdfast.drift.protocol import Drift
     from holdfast.durable.runs.result import RunResult
 
 
@@ -33,6 +36,8 @@ class Setting:
     toolbox: Toolbox
     asker: Asker
     limits: ModelLimits
+    drifting: Drifting
+    tell_drift: Callable[[Drift, Answer], Awaitable[None]]
     instructions: str | None = None
     redact: Redact | None = None
     secrets: dict[str, Any] = field(default_factory=dict)  # arguments that this process knows and no record has
@@ -86,7 +91,10 @@ class Turn:
             if conversation.open_calls:
                 stopped = await self._answer_calls(conversation)
             elif conversation.wants_answer:
-                await self._ask_model(conversation)
+                if (drift := self._setting.drifting.found(conversation)) is not None:
+                    await self._answer_drift(drift, conversation)
+                else:
+                    await self._ask_model(conversation)
             else:
                 await self._journal.end()
                 stopped = self._result(conversation)
@@ -100,6 +108,16 @@ class Turn:
         new = [record for decision in self._decisions[self._recorded :] for record in decision]
         self._recorded = len(self._decisions)
         await self._journal.commit(*new)
+
+    async def _answer_drift(self, drift: Drift, conversation: Conversation) -> None:
+        """Tells of a drift, and records what is done about it before the model is asked again."""
+        drifting = self._setting.drifting
+        answer = drifting.due()
+        await self._setting.tell_drift(drift, answer)
+        said = note(answer, drift, conversation.work)
+        if said is not None:
+            await self._journal.commit(said)
+        drifting.done()
 
     async def _ask_model(self, conversation: Conversation) -> None:
         """One request. Its answer is durable before anything acts on it; the last one gives the agent back."""
@@ -250,6 +268,8 @@ class Turn:
         )  # fmt: skip
         if waiting:
             return replace(result, status="waiting")
+        if conversation.stopped_because is not None:
+            return replace(result, status="stopped", reason=conversation.stopped_because)
         if self._stuck:
             return replace(result, status="parked", reason="; ".join(str(one.error) for one in self._stuck.values()))
         return result
