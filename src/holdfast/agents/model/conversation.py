@@ -176,9 +176,7 @@ class Conversation:
     def usage(self) -> ModelUsage:
         """What was used since the newest prompt."""
         work = self.work
-        return ModelUsage(
-            requests=work.requests, input_tokens=work.input_tokens, output_tokens=work.output_tokens
-        )
+        return ModelUsage(requests=work.requests, input_tokens=work.input_tokens, output_tokens=work.output_tokens)
 
     def call(self, call_id: str) -> Call | None:
         """The call of this id, if it has no result yet."""

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _CALM: Final = 40
 """So many calls in a row without drift are progress."""
 
+_REFRESHED: Final = (
+    "You were stuck: {reason}. What you tried is not shown to you any more; what it did still stands. It was: {calls}. "
+    "Begin anew, in another way, or say what keeps you."
+)
 _TOLD: Final = {
     Answer.ASK: (ASKED, "You seem to be stuck: {reason}. Do something else, or say what keeps you."),
-    Answer.REFRESH: (
-        REFRESHED,
-        "You were stuck: {reason}. What you tried is not shown to you any more; what it did still stands. It was: "
-        "{calls}. Begin anew, in another way, or say what keeps you.",
-    ),
+    Answer.REFRESH: (REFRESHED, _REFRESHED),
     Answer.STOP: (STOPPED, "The work on this was stopped: {reason}."),
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.history.records import AssistantMessage, Record, UserMessage
 
 if TYPE_CHECKING:
+    from holdfast.agents.orchestrator.watching import Watches
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.message import Message
     from holdfast.agents.standard.result import AgentResult
@@ -19,25 +20,29 @@ MESSAGE = "message"
 class AutoSave:
     """Keeps the agents of one orchestrator."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, watches: Watches) -> None:
         self.turns = turns
+        self.watches = watches
         self._held: dict[str, Turn] = {}  # of agents that are held
 
     async def keep(self, agent: StandardAgent, message: Message | None) -> None:
+        metadata = self.watches.metadata(agent) | _metadata(message)
         turn = self._held.get(agent.agent_id)
         if turn is not None:
-            await turn.keep(metadata=_metadata(message))
+            await turn.keep(metadata=metadata)
             return
         turn = self.turns.of(agent)
-        await turn.keep(*_asked(message), metadata=_metadata(message))
+        await turn.keep(*_asked(message), metadata=metadata)
         self._held[agent.agent_id] = turn
 
     async def done(self, agent: StandardAgent, message: Message | None, result: AgentResult) -> None:
+        await self.watches.done(agent, message, result)
+        metadata = self.watches.metadata(agent) | _metadata(message)
         turn = self._held.get(agent.agent_id)
         records = [] if turn is not None else _asked(message)
         if message is not None and result.raw_message:
             records.append(AssistantMessage(content=result.raw_message, tool_calls=[]))
-        await (turn or self.turns.of(agent)).end(*records, metadata=_metadata(message))
+        await (turn or self.turns.of(agent)).end(*records, metadata=metadata)
         self._held.pop(agent.agent_id, None)
 
     def holds(self, agent_id: str) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from holdfast.agents.orchestrator.catalog import Catalog
+    from holdfast.agents.orchestrator.watching import Watches
     from holdfast.durable.manager import CheckpointManager
     from holdfast.history.checkpoint import Checkpoint
     from holdfast.storage.protocol import AgentInfo
@@ -26,9 +27,10 @@ _PAGE: Final = 50
 class Loader:
     """Remembers up to which commit each user's checkpoints were looked at: a user may have any number of old agents."""
 
-    def __init__(self, manager: CheckpointManager, catalog: Catalog) -> None:
+    def __init__(self, manager: CheckpointManager, catalog: Catalog, watches: Watches) -> None:
         self.manager = manager
         self.catalog = catalog
+        self.watches = watches
         self._looked_at: OrderedDict[str, int] = OrderedDict()
 
     async def active(self, user_id: str, known: Container[str]) -> list[StandardAgent]:
@@ -55,15 +57,15 @@ class Loader:
         info = await self._info(agent_id)
         if info is None:
             listed = await self.manager.store.list(Query(user_id=user_id, agent_id=agent_id, limit=1))
-            return await self._restored(listed[0].id) if listed else None
+            return await self._restored(listed[0]) if listed else None
         if info.tip is None:
             return None
         here = await self.manager.store.position(info.tip)
         if here is not None and not here.deleted:
-            return await self._restored(here.id)
+            return await self._restored(here)
         for ancestor in await self.manager.ancestors(info.tip):
             if not ancestor.deleted:
-                agent = await self._restored(ancestor.id)
+                agent = await self._restored(ancestor)
                 if agent is not None:
                     self.manager.go_on_from(agent, info.tip)
                 return agent
@@ -98,6 +100,9 @@ class Loader:
         except MissingMethod:  # three methods don't list by agent
             return None
 
-    async def _restored(self, checkpoint_id: str) -> StandardAgent | None:
-        agent = await self.manager.restore(checkpoint_id)
-        return agent if isinstance(agent, StandardAgent) and type(agent).__name__ in self.catalog else None
+    async def _restored(self, checkpoint: Checkpoint) -> StandardAgent | None:
+        agent = await self.manager.restore(checkpoint.id)
+        if not isinstance(agent, StandardAgent) or type(agent).__name__ not in self.catalog:
+            return None
+        self.watches.restored(agent, checkpoint.metadata)
+        return agent

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from holdfast.agents.orchestrator.autosave import AutoSave
 from holdfast.agents.orchestrator.catalog import Agents, Catalog, Entry
 from holdfast.agents.orchestrator.loader import Loader
 from holdfast.agents.orchestrator.roster import Roster, Seat
 from holdfast.agents.orchestrator.seating import Outdated, Seating
+from holdfast.agents.orchestrator.watching import Watches
 from holdfast.agents.standard.agent import StandardAgent
 from holdfast.agents.standard.message import Message
 from holdfast.agents.standard.result import AgentResult
@@ -31,6 +32,9 @@ from holdfast.errors import (
 )
 from holdfast.storage.ids import new_id
 
+if TYPE_CHECKING:
+    from holdfast.drift.protocol import Detector
+
 log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
@@ -44,22 +48,35 @@ class Orchestrator:
     sees it: one that was cut off is handled again after a restart, with the same `id` and the next `attempt`; one
     that was handled never is. Messages of one agent are handled one at a time, those of others meanwhile.
 
+    `detector` makes one detector of drift for each agent, which is told of each message with its answer. `on_drift`
+    says what is done when it finds drift: "notify" (the default: the manager's event `drift_detected` alone),
+    "checkpoint", "refresh" (the agent is built anew; the next time without a new field it is stopped), or "stop" (it is
+    cancelled, and the answer says so); with None, nobody looks for drift.
+
     `prepare_context`, `should_process`, `route_message` and `post_process` can be overridden.
     """
 
     def __init__(
-        self, agents: Agents, checkpoint_manager: CheckpointManager | None = None, *, auto_checkpoint: bool = True
+        self,
+        agents: Agents,
+        checkpoint_manager: CheckpointManager | None = None,
+        *,
+        auto_checkpoint: bool = True,
+        detector: Callable[[], Detector] | None = None,
+        on_drift: str | None = "notify",
     ) -> None:
+        watches = Watches(detector, on_drift)
         self.catalog = Catalog(agents)
         self.checkpoint_manager = checkpoint_manager if checkpoint_manager is not None else CheckpointManager()
         self.auto_checkpoint = auto_checkpoint
         for entry in self.catalog:
             self._register(entry)
-        self._loader = Loader(self.checkpoint_manager, self.catalog)
+        self._loader = Loader(self.checkpoint_manager, self.catalog, watches)
         self._turns = turns_of(self.checkpoint_manager)
         self._seating = Seating(
-            self._loader, AutoSave(self._turns), manager=self.checkpoint_manager, auto_checkpoint=auto_checkpoint
-        )
+            self._loader, AutoSave(self._turns, watches), watches,
+            manager=self.checkpoint_manager, auto_checkpoint=auto_checkpoint,
+        )  # fmt: skip
         self._rosters: dict[str, Roster] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._redone: set[asyncio.Task[AgentResult | None]] = set()  # messages that were cut off, now

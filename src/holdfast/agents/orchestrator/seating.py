@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from holdfast.agents.orchestrator.drifting import Drifting
 from holdfast.errors import StaleWriter
 
 if TYPE_CHECKING:
     from holdfast.agents.orchestrator.autosave import AutoSave
     from holdfast.agents.orchestrator.loader import Loader
     from holdfast.agents.orchestrator.roster import Roster, Seat
+    from holdfast.agents.orchestrator.watching import Watches
     from holdfast.agents.standard.agent import StandardAgent
     from holdfast.agents.standard.message import Message
     from holdfast.agents.standard.result import AgentResult
@@ -28,18 +30,27 @@ class Outdated(Exception):
 class Seating:
     """Brings agents into their seats, and lets them answer there."""
 
-    def __init__(self, loader: Loader, keeper: AutoSave, *, manager: CheckpointManager, auto_checkpoint: bool) -> None:
+    def __init__(
+        self,
+        loader: Loader,
+        keeper: AutoSave,
+        watches: Watches,
+        *,
+        manager: CheckpointManager,
+        auto_checkpoint: bool,
+    ) -> None:
         self._loader = loader
         self._keeper = keeper
         self._manager = manager
         self._auto_checkpoint = auto_checkpoint
+        self._watches = watches
+        self._drifting = Drifting(watches, manager, self.ours)
 
     def ours(self, agent: StandardAgent) -> StandardAgent:
         """The agent, told who keeps it."""
         if agent.checkpoint_manager is None:
             agent.checkpoint_manager = self._manager
-        if self._auto_checkpoint:
-            agent.kept_by(self._keeper)
+        agent.kept_by(self._keeper if self._auto_checkpoint else self._watches)
         return agent
 
     async def live(self, roster: Roster, seat: Seat) -> StandardAgent | None:
@@ -56,6 +67,7 @@ class Seating:
 
     async def reply(self, roster: Roster, seat: Seat, agent: StandardAgent, message: Message) -> AgentResult:
         """One message to a live agent. Whatever goes wrong outside its handlers: what is in memory counts no more."""
+        self._watches.begins(agent)
         try:
             result = await agent.reply(message)
         except asyncio.CancelledError:
@@ -70,6 +82,7 @@ class Seating:
             elif isinstance(error, StaleWriter):
                 raise Outdated(error) from error
             raise
+        result = await self._drifting.answered(seat, agent, result)
         if agent.finished:
             roster.leave(seat)
         return result

@@ -28,6 +28,14 @@ _HANDLERS: Final = {
 }
 
 
+def handler_of(agent: StandardAgent) -> str:
+    """The name of the handler that gets the next message."""
+    status = agent.status
+    if status is AgentStatus.ERROR:
+        status = agent._inner.before or AgentStatus.RUNNING  # noqa: SLF001 - its own machinery
+    return _HANDLERS.get(status, "reply")
+
+
 class Handling:
     """Takes one message from the handler of the agent's status to the answer.
 

@@ -112,7 +112,8 @@ async def test_each_call_is_an_event_as_it_is_recorded(model, agent_with):
     detector = Strict()
     agent = agent_with(login, run_python=True, redact_arguments=Redactor(), detector=detector)
     await agent.run("Hi")
-    first, second, third = sorted(detector.events, key=lambda event: ["login", "run_python", "nothing"].index(event.action))
+    events = {event.action: event for event in detector.events}
+    first, second, third = events["login"], events["run_python"], events["nothing"]
     assert "sk-123" not in str(first.arguments)
     assert "PermissionError: wrong" in first.error
     assert (second.arguments, second.error) == ({"code": "1 + 1"}, None)
