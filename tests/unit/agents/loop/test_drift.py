@@ -100,6 +100,14 @@ async def test_drift_is_told_with_a_reason_saved_and_refreshed(manager, clock):
     assert (loop.agent.heard, loop.agent.context) == (["same", "same", "same", "other"], ["other"])
 
 
+async def test_nobody_looks_without_a_policy(manager, clock):
+    told = Told(manager)
+    loop = loop_of(manager, clock, on_drift=None)
+    await hear(manager, loop, clock, *["same"] * 6)
+    assert told.told == [("stopped", "")]
+    assert loop.watch.detector.events == []
+
+
 async def test_after_a_refresh_the_detector_starts_clean(manager, clock):
     told = Told(manager)
     loop = loop_of(manager, clock)

@@ -200,6 +200,18 @@ async def test_an_agent_that_was_stopped_goes_on_with_a_new_prompt(stubborn, wat
     assert said(stubborn.requests[-1])[-2:] == [result.reason, "enough"]
 
 
+async def test_a_prompt_after_a_kill_that_stops_what_was_pending_is_taken_up(stubborn, watched, monkeypatch):
+    async def dies(*_):
+        raise Killed
+
+    first = watched("stop")
+    monkeypatch.setattr(first._setting, "tell_drift", dies)
+    with pytest.raises(Killed):
+        await first.run("Wait for it")
+    assert (await watched("stop").run("enough")).output == "done"
+    assert [one[:15] for one in said(stubborn.requests[-1])] == ["Wait for it", "The work on thi", "enough"]
+
+
 async def test_notify_tells_once_and_the_agent_goes_on(model, watched, store, manager, told):
     model(script=lambda request: Says("done") if calls(request) == 6 else POLL)
     result = await watched("notify", checkpoint_manager=manager).run("Wait for it")

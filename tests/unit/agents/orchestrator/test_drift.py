@@ -220,9 +220,11 @@ async def test_what_fails_about_a_drift_does_not_hide_the_answer(storage, monkey
     async def fails(*_):
         raise OSError("no")
 
+    before = await world.agent()
     monkeypatch.setattr(world.manager, "save_each", fails)
     assert "How many guests?" in (await world.say("x")).raw_message
     monkeypatch.undo()
+    assert await world.agent() is not before, "it is loaded as it was kept"
     assert (await world.say("4")).raw_message == "Which day?"
 
 
