@@ -41,13 +41,13 @@ class Seat:
     async def do(self, work: Callable[[], T]) -> T:
         """Runs the work on this seat's thread. Whoever is cancelled meanwhile ends the sandbox's process with it."""
         self.busy = True
-        task = asyncio.ensure_future(self.worker.do(lambda _: work()))
+        done = self.worker.submit(lambda _: work())
         try:
-            result: T = await asyncio.shield(task)
+            result: T = await asyncio.shield(done)
         except asyncio.CancelledError:
             self.kill()
             with suppress(Exception):
-                await task
+                await done
             raise
         finally:
             self.busy = False

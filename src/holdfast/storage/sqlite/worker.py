@@ -43,12 +43,16 @@ class Worker:
 
     async def do(self, work: Callable[[Any], Any], *, alone: bool = False) -> Any:
         """Waits for the work's result. A cancelled waiter does not undo the work."""
+        return await self.submit(work, alone=alone)
+
+    def submit(self, work: Callable[[Any], Any], *, alone: bool = False) -> asyncio.Future[Any]:
+        """The work's result, to be waited for."""
         loop = asyncio.get_running_loop()
-        future = loop.create_future()
+        future: asyncio.Future[Any] = loop.create_future()
         if self._thread is None:
             self._start()
         self._queue.put(Job(work, loop, future, alone=alone))
-        return await future
+        return future
 
     def do_blocking(self, work: Callable[[Any], Any], *, seconds_max: float | None = None) -> Any:
         """The same for a thread that has no event loop."""
