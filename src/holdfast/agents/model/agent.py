@@ -218,6 +218,8 @@ class ModelAgent:
 
         Awaitable while the history has not been read yet.
         """
+        if self._turn is not None and self._turn.has_written:
+            self._is_back(self._went)
         if self._restored is not None:
             return self._restored
         return self._state() if self._setting.history.known else self._read_state()
@@ -308,7 +310,6 @@ class ModelAgent:
         if manager is None:
             return
         if answer is not Answer.NOTIFY:
-            self._is_back(self._went)
             await manager.save(self, kind=Kind.RECOVERY, metadata=about(drift))
         await manager.events.tell("drift_detected", drift, self)
 

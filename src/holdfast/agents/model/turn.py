@@ -61,6 +61,11 @@ class Turn:
         self._recorded = 0  # how many of them are
         self._decided = asyncio.Event()
 
+    @property
+    def has_written(self) -> bool:
+        """Whether anything of it is on record."""
+        return self._journal.has_written
+
     async def go(self, *first: Record) -> ModelResult:
         """Records what the turn begins with, and then does what there is to do."""
         try:

@@ -193,3 +193,24 @@ async def test_a_run_inside_a_critical_operation(server, manager, agent_with, st
         assert (await agent.run("one")).output == "answer 1"
         assert (await store.agent("a")).owner is not None
     assert (await store.agent("a")).owner is None
+
+
+async def test_an_agent_that_a_tool_saves_after_going_back_is_where_it_is_now(model, manager, agent_with):
+    def script(request):
+        asked = request["messages"][-1]
+        return Says("", [("c1", "keep", {})]) if asked["content"] == "three" else Says("answer")
+
+    async def keep() -> str:
+        return await manager.save(agent)
+
+    model(script=script)
+    agent = agent_with(keep)
+    await agent.run("one")
+    early = await manager.save(agent)
+    await agent.run("two")
+    await manager.restore_into(agent, early)
+    await agent.run("three")
+    saved = await manager.latest("a")
+    messages = (await manager.load(saved.id)).state["messages"]
+    assert [one["content"] for one in messages if one["type"] == "user_message"] == ["one", "three"]
+    assert saved.parent_checkpoint_id == early
