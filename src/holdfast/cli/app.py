@@ -130,9 +130,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import HoldfastError, InvalidArgument
 
     try:
+        if any("\0" in one for one in arguments):  # no shell hands one over, but a program may
+            raise InvalidArgument("An argument has a NUL character, which no name and no path has")
         done = program.main(arguments or ["--help"], prog_name="holdfast", standalone_mode=False)
     except ReaderGone:
         raise
