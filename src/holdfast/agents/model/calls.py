@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Final
 
 from holdfast.agents.model.conversation import Call
@@ -11,15 +10,11 @@ from holdfast.agents.model.journal import Journal
 from holdfast.agents.model.schema import by_parameter
 from holdfast.agents.model.toolbox import Toolbox
 from holdfast.durable.runs import values
+from holdfast.durable.runs.afterwards import after_restart, why_not_kept
 from holdfast.durable.runs.currentcall import CurrentCall, calling
-from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Outcome, Unknown
+from holdfast.durable.runs.outcomes import DidNotHappen, Happened
 from holdfast.durable.runs.plain import text
-from holdfast.durable.runs.tool import Tool
-from holdfast.errors import Unstorable
-from holdfast.history import codec
 from holdfast.history.records import ToolCall, ToolResult
-
-log = logging.getLogger("holdfast")
 
 RESTARTED: Final = "RuntimeError: Process was restarted. Whether the call happened is not known."
 _NOT_KEPT: Final = "Its arguments held secrets, which are not kept, so it can't be made after a restart."
@@ -60,30 +55,16 @@ class Calls:
 
     async def again(self, call: Call, arguments: Any) -> ToolResult:
         """A call that a dead process may or may not have made, as its tool wants it."""
-        tool = self._tools.get(call.name)
-        choice = "error" if tool is None else tool.on_restart
-        if tool is not None and choice == "reconcile":
-            outcome = await self._reconciled(tool, call, arguments)
-            if isinstance(outcome, Happened):
-                return self._storable(call, outcome.result)
-            choice = "retry" if isinstance(outcome, DidNotHappen) else "error"
-        if choice == "retry" and call.redacted and arguments is call.arguments:
-            return failed(call, f"{RESTARTED} {_NOT_KEPT}")
-        if choice != "retry":
+        outcome = await after_restart(self._tools.get(call.name), self._current(call, arguments, call.attempts))
+        if isinstance(outcome, Happened):
+            return self._storable(call, outcome.result)
+        if not isinstance(outcome, DidNotHappen):
             return failed(call, RESTARTED)
+        if call.redacted and arguments is call.arguments:
+            return failed(call, f"{RESTARTED} {_NOT_KEPT}")
         attempt = call.attempts + 1
         await self._journal.commit(ToolCall(tool_call_id=call.id, tool_name=call.name, attempt=attempt))
         return await self.made(call, arguments, attempt=attempt)
-
-    async def _reconciled(self, tool: Tool, call: Call, arguments: Any) -> Outcome:
-        """What the tool's owner says about the call. An answer that fails says nothing."""
-        current = self._current(call, arguments, call.attempts)
-        try:
-            with calling(current):
-                return await tool.ask(current)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, it is not known whether the call happened
-            log.warning("Whether %s of agent %s happened is unknown: %s", call.name, self._journal.agent_id, error)
-            return Unknown()
 
     def _current(self, call: Call, arguments: Any, attempt: int) -> CurrentCall:
         return CurrentCall(
@@ -94,14 +75,9 @@ class Calls:
 
     def _storable(self, call: Call, result: Any) -> ToolResult:
         """The result, if it can be kept. The call has happened either way, which the model is told."""
-        value, most = values.to_program(result), self._result_bytes_max
-        try:
-            size = len(codec.encode(value, path="result"))
-        except Unstorable as error:
-            return failed(call, f"{call.name}() was called; its result can't be kept: {error.message}")
-        if size > most:
-            return failed(call, f"{call.name}() was called; its result of {size:,} bytes is over {most:,}")
-        return ToolResult(tool_call_id=call.id, content=value)
+        value = values.to_program(result)
+        reason = why_not_kept(call.name, value, self._result_bytes_max)
+        return ToolResult(tool_call_id=call.id, content=value) if reason is None else failed(call, reason)
 
 
 def failed(call: Call, told: str) -> ToolResult:

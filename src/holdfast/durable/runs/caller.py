@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, Literal
 
 from holdfast.durable.runs import failures, values
+from holdfast.durable.runs.afterwards import after_restart, why_not_kept
 from holdfast.durable.runs.currentcall import CurrentCall, calling
 from holdfast.durable.runs.execution import Answer, Execution
 from holdfast.durable.runs.interpreter import SLEEPS, Asked
 from holdfast.durable.runs.observing import CallEvent, tell
-from holdfast.durable.runs.outcomes import DidNotHappen, Happened, Outcome, Unknown
-from holdfast.durable.runs.tool import Tool
-from holdfast.errors import Unstorable
-from holdfast.history import codec
-
-log = logging.getLogger("holdfast")
+from holdfast.durable.runs.outcomes import DidNotHappen, Happened
 
 
 class Caller:
@@ -61,42 +56,22 @@ class Caller:
             return await self.made(call, attempt=1)
         record = self.log.calls[call.call_id]
         attempt = record.attempt or 1
-        tool = self.run.program.tools.get(call.name)
-        choice = "error" if tool is None else tool.on_restart
-        if choice == "retry" and record.redacted and call.arguments == record.tool_args:
-            choice = "error"  # the arguments are gone with the process: nobody can make this call again
-        if tool is not None and choice == "reconcile":
-            outcome = await self._reconciled(tool, call, attempt)
-            if isinstance(outcome, Happened):
-                return self._storable(call, values.to_program(outcome.result))
-            choice = "retry" if isinstance(outcome, DidNotHappen) else "error"
-        if choice != "retry":
+        outcome = await after_restart(self.run.program.tools.get(call.name), self._current(call, attempt))
+        if isinstance(outcome, Happened):
+            return self._storable(call, values.to_program(outcome.result))
+        # Arguments that were redacted are gone with the process: nobody can make such a call again.
+        is_gone = bool(record.redacted) and call.arguments == record.tool_args
+        if is_gone or not isinstance(outcome, DidNotHappen):
             return {"error": failures.RESTARTED}
         again = record.evolve(seq=0, at=None, snapshot=None, attempt=attempt + 1, snapshot_seq=self.log.snapshot_seq,
                               os_answers=None, print_output="")  # fmt: skip
         await self.journal.commit(again)
         return await self.made(call, attempt=attempt + 1)
 
-    async def _reconciled(self, tool: Tool, call: Asked, attempt: int) -> Outcome:
-        """What the tool's owner says about the call. An answer that fails says nothing."""
-        current = self._current(call, attempt)
-        try:
-            with calling(current):
-                return await tool.ask(current)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, it is not known whether the call happened
-            log.warning("Whether %s of run %s happened is unknown: %s", call.name, self.run.run, error)
-            return Unknown()
-
     def _storable(self, call: Asked, value: Any) -> Answer:
         """The result, if it can be kept. The call has happened either way, which the program is told."""
-        most = self.run.program.limits.result_bytes_max
-        try:
-            size = len(codec.encode(value, path="result"))
-        except Unstorable as error:
-            return _error(ValueError(f"{call.name}() was called; its result can't be kept: {error.message}"))
-        if size > most:
-            return _error(ValueError(f"{call.name}() was called; its result of {size:,} bytes is over {most:,}"))
-        return {"value": value}
+        reason = why_not_kept(call.name, value, self.run.program.limits.result_bytes_max)
+        return {"value": value} if reason is None else _error(ValueError(reason))
 
     def _storable_error(self, error: Exception) -> Answer:
         """What a tool raised, cut to what a result may be: for more, no room was kept."""

@@ -343,3 +343,22 @@ async def test_the_owner_of_an_agent_goes_on_with_a_run_that_recover_leaves_alon
     assert (await runner.go_on("a", "call_1")).output == "done"  # as it is recorded
     with pytest.raises(UnknownRun):
         await runner.go_on("a", "call_2")
+
+
+@pytest.mark.parametrize("choice", ["retry", "reconcile"])
+async def test_a_call_whose_secrets_are_gone_is_not_made_again_without_them(runner_with, choice):
+    seen = []
+
+    async def login(name: str, password: str) -> str:
+        seen.append(password)
+        if len(seen) == 1:
+            raise Killed
+        return name
+
+    reconcile = (lambda call: DidNotHappen()) if choice == "reconcile" else None
+    tool = Tool(login, on_restart=choice, reconcile=reconcile)
+    code = "try:\n    x = await login('a', password='s3cret')\nexcept RuntimeError as error:\n    x = str(error)\nx"
+    await killed(runner_with(tool, type_check=False), code)
+    [result] = await runner_with(tool, type_check=False).recover()
+    assert result.output == "Process was restarted"
+    assert seen == ["s3cret"]
