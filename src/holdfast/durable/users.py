@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.durable.identity import ByIdentity
@@ -24,9 +24,8 @@ class Users:
     def __init__(self) -> None:
         self.lineage: ByIdentity[str] = ByIdentity()
         self.in_turn: set[str] = set()  # agents that are handling a message now
-        self.held: set[str] = set()  # agents that something in this process goes on with, saves aside
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._executed: set[tuple[str, str]] = set()
+        self._busy: set[tuple[str, ...]] = set()  # runs and agents that something here is at
         self._lock = threading.Lock()
 
     def join(self, user: Any) -> None:
@@ -37,22 +36,33 @@ class Users:
         self._users.discard(user)
         return not self._users
 
-    @contextmanager
-    def executing(self, agent_id: str, run: str) -> Iterator[None]:
+    def executing(self, agent_id: str, run: str) -> AbstractContextManager[None]:
         """While a run is executed here: the store keeps other processes out, and this everybody else in this one."""
-        name = (agent_id, run)
+        refusal = OwnedElsewhere(
+            f"Run {run} of agent {agent_id} is being executed in this process already",
+            agent_id=agent_id, tool_call_id=run, hint="Wait for its end, then ask for its result.",
+        )  # fmt: skip
+        return self._alone((agent_id, run), refusal)
+
+    def advancing(self, agent_id: str) -> AbstractContextManager[None]:
+        """The same while something here advances an agent through several commits."""
+        refusal = OwnedElsewhere(
+            f"Agent {agent_id} is being advanced by something else in this process", agent_id=agent_id,
+            hint="Wait until that ends: an agent does one thing after another.",
+        )  # fmt: skip
+        return self._alone((agent_id,), refusal)
+
+    @contextmanager
+    def _alone(self, name: tuple[str, ...], refusal: OwnedElsewhere) -> Iterator[None]:
         with self._lock:
-            if name in self._executed:
-                raise OwnedElsewhere(
-                    f"Run {run} of agent {agent_id} is being executed in this process already",
-                    agent_id=agent_id, tool_call_id=run, hint="Wait for its end, then ask for its result.",
-                )  # fmt: skip
-            self._executed.add(name)
+            if name in self._busy:  # the store would let its own writer in
+                raise refusal
+            self._busy.add(name)
         try:
             yield
         finally:
             with self._lock:
-                self._executed.discard(name)
+                self._busy.discard(name)
 
 
 _by_storage: ByIdentity[Users] = ByIdentity()

@@ -21,12 +21,11 @@ from holdfast.agents.model.result import ModelResult, PendingCall
 from holdfast.agents.model.toolbox import NeedsApproval, Toolbox
 from holdfast.agents.model.turn import Setting, Turn
 from holdfast.agents.watch import Answer
-from holdfast.durable.identity import ByIdentity
 from holdfast.durable.redaction import Redact, Redactor
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
 from holdfast.durable.users import users_of
-from holdfast.errors import Closed, InvalidArgument, OwnedElsewhere, StillWaiting, UnknownCall, WrongOwner
+from holdfast.errors import Closed, InvalidArgument, StillWaiting, UnknownCall, WrongOwner
 from holdfast.history.checkpoint import Kind
 from holdfast.history.records import Record, ToolApproval, ToolResult, UserMessage
 from holdfast.storage.adapter import as_store
@@ -52,7 +51,6 @@ _STATUS = {
     "stopped": "WAITING_FOR_INPUT",
 }
 _SUMMARY_MAX = 200
-_busy: ByIdentity[set[str]] = ByIdentity()  # by storage: the agents that this process is advancing
 
 
 @dataclass(slots=True)
@@ -243,14 +241,7 @@ class ModelAgent:
         """One operation at a time, on the conversation as it is, or as it was in the state that was restored."""
         if self._closed:
             raise Closed(f"Agent {self.agent_id} was closed", agent_id=self.agent_id, hint="Make a new ModelAgent.")
-        busy = _busy.setdefault(self.storage, set())
-        if self.agent_id in busy:
-            raise OwnedElsewhere(
-                f"Agent {self.agent_id} is in the middle of an operation, in this process", agent_id=self.agent_id,
-                hint="Wait until it ends: an agent does one thing after another.",
-            )  # fmt: skip
-        busy.add(self.agent_id)
-        try:
+        with self._users.advancing(self.agent_id):
             conversation = await self._read()
             back = None if self._restored is None else self._setting.history.back_to(self._restored)
             if back is None:
@@ -258,8 +249,6 @@ class ModelAgent:
             journal = Journal(self.store, self.agent_id, self.user_id, agent_type=type(self).__name__,
                               take_over=take_over)  # fmt: skip
             yield _Operation(journal, conversation if back is None else back.conversation, back)
-        finally:
-            busy.discard(self.agent_id)
 
     async def _read(self) -> Conversation:
         info = await self.store.agent(self.agent_id)
