@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.durable.past import Past
-from holdfast.durable.runs.rebuilding import with_snapshots
 from holdfast.errors import DuplicateId, InvalidImport
 from holdfast.history.fold import live_path
 from holdfast.history.prints import cumulative, relative
@@ -54,6 +53,8 @@ async def export_lines(
     if snapshots == "none":
         records = [_without_snapshot(record) for record in records]
     elif snapshots == "rebuild":
+        from holdfast.durable.runs.rebuilding import with_snapshots  # only this needs what programs run in
+
         records = await with_snapshots(records)
     return [dumps_line(to_wire(record)) for record in cumulative(records)]
 
