@@ -134,7 +134,7 @@ class Drive:
         """One for the program, as it stood when the call at this position was recorded."""
         world = self.run.world(self.log.answers_after(after), self.log.moment_at(after))
         return Interpreter(
-            self.run.program, self.run.seats, world, self.run.policy, recorded=self.log.calls.get
+            self.run.program, self.run.seats, world, self.journal.policy, recorded=self.log.calls.get
         )  # fmt: skip
 
     # --- one question

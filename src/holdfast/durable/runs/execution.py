@@ -12,7 +12,6 @@ from holdfast.durable.runs.interpreter import Asked, Program
 from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.seats import Seats
-from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tool
 from holdfast.durable.runs.world import World
 
@@ -34,7 +33,6 @@ class Execution:
     journal: Journal
     program: Program
     seats: Seats
-    policy: SnapshotPolicy
     world: Callable[[list[list[Any]], float], World]
     redact: Redact = nothing_taken_out
     base: Base | None = None

@@ -23,7 +23,6 @@ from holdfast.durable.runs.observing import OnCall
 from holdfast.durable.runs.outer import belongs, completing
 from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.seats import Seats
-from holdfast.durable.runs.snapshotting import SnapshotPolicy
 from holdfast.durable.runs.tool import Tools
 from holdfast.durable.runs.world import Diverged, World
 from holdfast.durable.users import Users
@@ -72,13 +71,12 @@ class Executor:
             base = await self.bases.newest(agent_id, start.session)
             if start.session is not None:
                 start = start.evolve(feed=0 if base is None else base.feed)
-            policy = SnapshotPolicy()
             log = RunLog(start=start)
-            journal = self._journal(agent_id, user_id, log, policy)
+            journal = self._journal(agent_id, user_id, log)
             [begun] = await journal.begin(start, after=after, take_over=take_over)
             log.start = begun  # type: ignore[assignment]
             preamble = start.preamble if self.type_check and base is None else None
-            execution = self._execution(journal, policy, base, preamble=preamble)
+            execution = self._execution(journal, base, preamble=preamble)
             return await self._to_its_end(execution, outer=outer, recovered=False)
 
     async def go_on(self, place: RunPlace, *, again: bool = False, take_over: bool = False) -> RunResult:
@@ -99,8 +97,7 @@ class Executor:
         waits = self._why_not(place, log, again=again, released=released)
         if waits is not None:
             return waits
-        policy = SnapshotPolicy()
-        journal = self._journal(place.agent_id, place.user_id, log, policy)
+        journal = self._journal(place.agent_id, place.user_id, log)
         restart = RlmRestart(
             tool_call_id=place.name, attempt=log.restarts + 1, released=released or None, session=log.start.session
         )
@@ -109,7 +106,7 @@ class Executor:
         if not log.calls:
             complete = _complete(log, Ended(printed="", error=TOO_EARLY), 0)
             return await self._finished(journal, complete, outer=outer, recovered=True)
-        execution = self._execution(journal, policy, await self.bases.of(place, log.start))
+        execution = self._execution(journal, await self.bases.of(place, log.start))
         if log.start.forked_from is not None and log.start.forked_from.get("tools") != "live":
             execution.stand_in = await self._stand_in(log)
         return await self._to_its_end(execution, outer=outer, recovered=True)
@@ -132,14 +129,13 @@ class Executor:
                 tool_result=answer.get("error", answer.get("value")), tool_is_error="error" in answer,
             )
         )  # fmt: skip
-        policy = SnapshotPolicy()
         start = records[0]
         assert isinstance(start, RlmStart)  # noqa: S101 - a run begins with it
         log = RunLog(start=start)
-        journal = self._journal(agent_id, original.place.user_id, log, policy)
+        journal = self._journal(agent_id, original.place.user_id, log)
         begun = await journal.begin(*records, after=0)
         log.start = begun[0]  # type: ignore[assignment]
-        execution = self._execution(journal, policy, await self.bases.of(original.place, original.log.start))
+        execution = self._execution(journal, await self.bases.of(original.place, original.log.start))
         execution.stand_in = None if live else await self._stand_in(log)
         return await self._to_its_end(execution, outer=False, recovered=False)
 
@@ -149,10 +145,8 @@ class Executor:
     def bases(self) -> Bases:
         return Bases(store=self.store, seats=self.seats, mounts=self.mounts)
 
-    def _journal(self, agent_id: str, user_id: str, log: RunLog, policy: SnapshotPolicy) -> Journal:
-        return Journal(
-            self.store, agent_id, user_id, log=log, policy=policy, result_bytes_max=self.limits.result_bytes_max
-        )
+    def _journal(self, agent_id: str, user_id: str, log: RunLog) -> Journal:
+        return Journal(self.store, agent_id, user_id, log=log, result_bytes_max=self.limits.result_bytes_max)
 
     async def _stand_in(self, fork: RunLog) -> StandIn:
         """What answers the calls of a fork that calls no real tool, also when it goes on after a restart."""
@@ -161,9 +155,7 @@ class Executor:
         assert fork.start.forked_from is not None  # noqa: S101 - it is a fork
         return StandIn(original, fork.start.forked_from["at"], fork, self.redact or nothing_taken_out)
 
-    def _execution(
-        self, journal: Journal, policy: SnapshotPolicy, base: Base | None, *, preamble: str | None = None
-    ) -> Execution:
+    def _execution(self, journal: Journal, base: Base | None, *, preamble: str | None = None) -> Execution:
         start = journal.log.start
         program = Program(
             code=start.code, tools=self.tools, limits=self.limits, feed=start.feed or 0, mounts=self.mounts,
@@ -173,7 +165,6 @@ class Executor:
             journal=journal,
             program=program,
             seats=self.seats,
-            policy=policy,
             base=base,
             now=self.now,
             world=lambda recorded, latest: World(

@@ -163,10 +163,6 @@ class Interpreter:
 
     # --- seats
 
-    @property
-    def seated(self) -> bool:
-        return self._seat is not None
-
     async def park(self) -> None:
         """Gives the seat to others; the next turn takes one again."""
         seat = self._seat

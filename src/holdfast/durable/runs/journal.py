@@ -28,15 +28,13 @@ _RECORD_BYTES: Final = 64 << 10  # what a record takes besides its result: names
 class Journal:
     """Appends a run's records to its agent's history, and holds the agent from the first commit to the last."""
 
-    def __init__(
-        self, store: Store, agent_id: str, user_id: str, *, log: RunLog, policy: SnapshotPolicy, result_bytes_max: int
-    ) -> None:
+    def __init__(self, store: Store, agent_id: str, user_id: str, *, log: RunLog, result_bytes_max: int) -> None:
         self.store = store
         self.agent_id = agent_id
         self.user_id = user_id
         self.log = log
         self.epoch: int | None = None
-        self._policy = policy
+        self.policy = SnapshotPolicy()  # learns here what commits cost
         self._room_each = result_bytes_max + _RECORD_BYTES
         self._open: frozenset[int] = frozenset()  # calls for whose results room is kept
         self._waiting: list[Record] = []
@@ -131,7 +129,7 @@ class Journal:
 
     def _measure(self, records: tuple[Record, ...], seconds: float) -> None:
         has_one = any(isinstance(record, RlmToolCall) and record.snapshot is not None for record in records)
-        self._policy.committed(seconds, snapshot=has_one)
+        self.policy.committed(seconds, snapshot=has_one)
 
     # --- results that wait
 
