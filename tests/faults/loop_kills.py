@@ -22,7 +22,7 @@ from holdfast.agents.loop.loop import AgentLoop
 from holdfast.agents.loop.mailbox import Mailbox
 from holdfast.durable.manager import CheckpointManager
 from holdfast.storage.sqlite.store import SQLiteCheckpointStorage
-from tests.faults.run_kills import waited
+from tests.faults.mortals import forked, waited
 
 SENDERS = ("eve", "mia")
 
@@ -150,21 +150,6 @@ async def claims(folder: Path) -> tuple[int, list[str]]:
         broken.append(str(report.damaged))
     await manager.close()
     return len(all_sent), broken
-
-
-def forked(coroutine) -> int:
-    pid = os.fork()
-    if pid:
-        coroutine.close()
-        return pid
-    try:
-        asyncio.run(coroutine)
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - the parent is told by the code
-        import traceback
-
-        traceback.print_exc()
-        os._exit(9)
 
 
 def main() -> None:

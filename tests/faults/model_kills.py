@@ -39,6 +39,7 @@ from holdfast.history.records import (
     UserMessage,
 )
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from tests.faults.mortals import forked
 from tests.openai_server import Says, Server, answered
 
 PROGRAM = """
@@ -150,17 +151,8 @@ async def child(folder: Path, dies_at: int | None, *, dies_before: bool) -> None
 
 def lived(folder: Path, dies_at: int | None = None, *, dies_before: bool = False) -> int:
     """Runs a child to its end or death, and returns how it ended."""
-    pid = os.fork()
-    if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    try:
-        asyncio.run(child(folder, dies_at, dies_before=dies_before))
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - the parent is told by the code
-        import traceback
-
-        traceback.print_exc()
-        os._exit(9)
+    pid = forked(child(folder, dies_at, dies_before=dies_before))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def served() -> tuple[int, str]:

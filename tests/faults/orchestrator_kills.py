@@ -14,7 +14,6 @@ import itertools
 import json
 import os
 import random
-import signal
 import sys
 import time
 from collections import Counter
@@ -28,6 +27,7 @@ from holdfast.agents.standard.status import AgentStatus
 from holdfast.durable.manager import CheckpointManager
 from holdfast.history.records import UserMessage
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from tests.faults.mortals import forked, lived
 
 USERS = 20
 LAPS = 4  # messages that one agent works on before it is finished and the next one begins
@@ -107,42 +107,18 @@ async def child(folder: Path, *, seconds: float | None) -> None:
     await manager.close()
 
 
-def forked(folder: Path, *, seconds: float | None = None) -> tuple[int, int]:
-    """A child's pid and the end of a pipe on which it says that it is ready."""
-    ready, say = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(say)
-        return pid, ready
-    try:
-        os.dup2(say, 1)
-        asyncio.run(child(folder, seconds=seconds))
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - the parent is told by the code
-        import traceback
-
-        traceback.print_exc()
-        os._exit(9)
-
-
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
     broken: list[str] = []
     killed = 0
     for _ in range(kills):
-        pid, ready = forked(folder)
-        os.read(ready, 1)
-        time.sleep(chance.random() * 0.25)
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        os.close(ready)
-        if not os.WIFSIGNALED(status):
-            broken.append(f"a child ended by itself with {os.waitstatus_to_exitcode(status)}")
+        ended = lived(child(folder, seconds=None), chance.random() * 0.25)
+        if ended is not None:
+            broken.append(f"a child ended by itself with {ended}")
             break
         killed += 1
-    pid, _ = forked(folder, seconds=0.3)
-    _, status = os.waitpid(pid, 0)
+    _, status = os.waitpid(forked(child(folder, seconds=0.3), stdout=os.open(os.devnull, os.O_WRONLY)), 0)
     if status:
         broken.append(f"the last child ended with {os.waitstatus_to_exitcode(status)}")
     told = asyncio.run(claims(folder))

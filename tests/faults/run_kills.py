@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import random
-import signal
 import sys
 import time
 from pathlib import Path
@@ -25,12 +24,11 @@ from holdfast.durable.runs.executor import TOO_EARLY
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.log import RunLog
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened
-from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
-from holdfast.errors import OwnedElsewhere
 from holdfast.history.fold import live_path
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from tests.faults.mortals import lived
 
 RUNS = 3  # of each store
 
@@ -147,39 +145,9 @@ async def child(folder: Path, seed: int) -> None:
 async def completed(runner: PythonRunner, agent_id: str, code: str) -> None:
     """Runs the program; under another name when a restart came before its first call."""
     for number in itertools.count(1):
-        result = await run_when_free(runner, agent_id, code, f"call_{number}")
+        result = await runner.run(agent_id, code, f"call_{number}")
         if result.error != TOO_EARLY:
             return
-
-
-async def run_when_free(runner: PythonRunner, agent_id: str, code: str, name: str) -> RunResult:
-    """A killed host seems to live on for a moment, if it was just starting a sandbox: until that has begun, what was
-    forked for it holds the host's lock as well.
-    """
-    for _ in range(200):
-        try:
-            return await runner.run(agent_id, code, name)
-        except OwnedElsewhere:
-            await asyncio.sleep(0.01)
-    return await runner.run(agent_id, code, name)
-
-
-def forked(folder: Path, seed: int) -> tuple[int, int]:
-    """A child's pid and the end of a pipe on which it says that it is ready."""
-    ready, say = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(say)
-        return pid, ready
-    try:
-        os.dup2(say, 1)
-        asyncio.run(child(folder, seed))
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - the parent is told by the code
-        import traceback
-
-        traceback.print_exc()
-        os._exit(9)
 
 
 def main() -> None:
@@ -197,13 +165,9 @@ def main() -> None:
 
 def until_done(folder: Path, seed: int, chance: random.Random, told: dict) -> None:
     for lives in range(500):
-        pid, ready = forked(folder, seed)
-        os.read(ready, 1)
-        ended = waited(pid, chance.random() ** 2 * 0.12 * (1 + lives / 10))  # they all come to an end, in the end
-        os.close(ready)
+        seconds = chance.random() ** 2 * 0.12 * (1 + lives / 10)  # they all come to an end, in the end
+        ended = lived(child(folder, seed), seconds)
         if ended is None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
             told["killed"] += 1
         elif ended:
             told["broken"].append(f"a child of {folder.name} ended with {ended}")
@@ -213,17 +177,6 @@ def until_done(folder: Path, seed: int, chance: random.Random, told: dict) -> No
             told["runs"] += RUNS
             return
     told["broken"].append(f"{folder.name} did not come to its end")
-
-
-def waited(pid: int, seconds: float) -> int | None:
-    """The child's exit code, or None if it runs on after so long."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.001)
-    return None
 
 
 async def claims(folder: Path, seed: int) -> list[str]:

@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import random
-import signal
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -22,7 +21,7 @@ import yaml  # noqa: F401 - so that the children need not
 from holdfast.agents.workflow.executor import WorkflowExecutor
 from holdfast.durable.manager import CheckpointManager
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
-from tests.faults.run_kills import waited
+from tests.faults.mortals import lived
 
 FILE = """\
 workflow: {name: orders}
@@ -98,24 +97,6 @@ async def child(folder: Path) -> None:
         ledger.add(status=result.status, outputs=result.outputs, skipped=result.skipped, errors=result.errors)
 
 
-def forked(folder: Path) -> tuple[int, int]:
-    """A child's pid and the end of a pipe on which it says that it is ready."""
-    ready, say = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(say)
-        return pid, ready
-    try:
-        os.dup2(say, 1)
-        asyncio.run(child(folder))
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - the parent is told by the code
-        import traceback
-
-        traceback.print_exc()
-        os._exit(9)
-
-
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
@@ -131,13 +112,9 @@ def main() -> None:
 
 def until_done(folder: Path, chance: random.Random, told: dict) -> None:
     for lives in range(200):
-        pid, ready = forked(folder)
-        os.read(ready, 1)
-        ended = waited(pid, chance.random() * 0.06 * (1 + lives / 10))  # they all come to an end, in the end
-        os.close(ready)
+        seconds = chance.random() * 0.06 * (1 + lives / 10)  # they all come to an end, in the end
+        ended = lived(child(folder), seconds)
         if ended is None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
             told["killed"] += 1
             continue
         if ended:
