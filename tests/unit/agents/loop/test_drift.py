@@ -9,20 +9,8 @@ from holdfast.agents.loop.loop import AgentLoop
 from holdfast.agents.loop.mailbox import Mailbox
 from holdfast.drift.detector import SIGNALS, DriftDetector
 from holdfast.drift.protocol import Event
-from holdfast.drift.repetition import Repetition
 from tests.unit.agents.loop.samples import HOUR, Clock, Counter, Kinds, new_manager
-
-
-class Recording(DriftDetector):
-    """Looks for three in a row, and remembers what it was told."""
-
-    def __init__(self):
-        super().__init__(**{**dict.fromkeys(SIGNALS), "repetition": Repetition(times=3)})
-        self.events = []
-
-    def observe(self, event):
-        self.events.append(event)
-        return super().observe(event)
+from tests.unit.agents.strict import Strict
 
 
 @pytest.fixture
@@ -52,7 +40,7 @@ async def hear(manager, loop, clock, *words, seconds=60):
 
 
 def loop_of(manager, clock, agent=None, **options):
-    options.setdefault("detector", Recording())
+    options.setdefault("detector", Strict())
     return AgentLoop(agent or Counter(), manager, clock=clock, idle_seconds=300, **options)
 
 

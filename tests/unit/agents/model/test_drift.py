@@ -7,9 +7,7 @@ import pytest
 from holdfast.agents.model.drifting import Drifting
 from holdfast.agents.model.journal import Journal
 from holdfast.agents.model.limits import ModelLimits
-from holdfast.drift.detector import SIGNALS, DriftDetector
 from holdfast.drift.protocol import Event
-from holdfast.drift.repetition import Repetition
 from holdfast.durable.manager import CheckpointManager
 from holdfast.durable.redaction import Redactor
 from holdfast.durable.runs.tool import Tool
@@ -18,21 +16,10 @@ from holdfast.history.records import ToolCall
 from holdfast.storage.memory import InMemoryCheckpointStorage
 from tests.openai_server import Says
 from tests.unit.agents.model.conftest import Killed, types
+from tests.unit.agents.strict import Strict
 
 REASON = "poll was done 3 times in a row with the same outcome"
 NOTES = ("drift", "drift_refresh", "drift_stop")
-
-
-class Strict(DriftDetector):
-    """Looks for three in a row, and remembers what it was told."""
-
-    def __init__(self):
-        super().__init__(**{**dict.fromkeys(SIGNALS), "repetition": Repetition(times=3)})
-        self.events = []
-
-    def observe(self, event):
-        self.events.append(event)
-        return super().observe(event)
 
 
 def poll() -> str:

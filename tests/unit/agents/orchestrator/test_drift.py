@@ -5,23 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast import AgentStatus, CheckpointManager, InputField, Message, Orchestrator, StandardAgent
-from holdfast.drift.detector import SIGNALS, DriftDetector
-from holdfast.drift.repetition import Repetition
+from holdfast.drift.detector import DriftDetector
 from holdfast.errors import InvalidArgument
+from tests.unit.agents.strict import Strict
 
 REASON = "Guests.on_waiting_for_input was done 3 times in a row with the same outcome"
-
-
-class Strict(DriftDetector):
-    """Looks for three in a row, and remembers what it was told."""
-
-    def __init__(self):
-        super().__init__(**{**dict.fromkeys(SIGNALS), "repetition": Repetition(times=3)})
-        self.events = []
-
-    def observe(self, event):
-        self.events.append(event)
-        return super().observe(event)
 
 
 class Guests(StandardAgent):
