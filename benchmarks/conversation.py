@@ -12,6 +12,7 @@ from benchmarks.disk import bytes_in
 from benchmarks.keeping import manager_at
 from benchmarks.numbers import Samples, mb, times
 from benchmarks.options import Options, say
+from benchmarks.peers.peer import Peer
 from benchmarks.result import Result
 from benchmarks.talker import Talker
 from benchmarks.words import Message, messages
@@ -40,7 +41,7 @@ def measure(options: Options) -> list[Result]:
         ours = asyncio.run(_alone(path, said, result))
     result.add("Holdfast", mb(ours), "1", "1", "1")
     result.figures |= {"holdfast_bytes": ours, "payload_bytes": len(payload), "zlib_bytes": zlibbed}
-    for name, peer in peers.peers().items():
+    for name, peer in {**peers.FLOOR, **peers.peers()}.items():
         say(f"  {name}")
         with options.workspace() as path:
             size, early, late = asyncio.run(_in_turns(path, said, name, peer(), result))
@@ -48,16 +49,15 @@ def measure(options: Options) -> list[Result]:
         result.figures |= {f"{name}: bytes": size, f"{name}: early": early, f"{name}: late": late}
         if size < ours:
             result.notes.append(f"{name} needs less room than Holdfast.")
+        if not peer.keeps_states:
+            result.notes.append(f"{name} keeps each message by itself; there is no state to go back to.")
         faster = [when for when, ratio in ((_EARLY, early), (_LATE, late)) if ratio < 1]
         if faster:
             result.notes.append(f"{name} saves faster than Holdfast: {' and '.join(faster)}.")
     copies = sum(len(json.dumps(said[:count]).encode()) for count in range(1, len(said) + 1))
     result.add("raw JSON copies (reckoned)", mb(copies), times(copies / ours), "", "")
     result.figures["copies_bytes"] = copies
-    if peers.installed() is None:
-        result.notes.append("LangGraph is not installed here: `make bench` measures it as well.")
-    elif not any("DeltaChannel" in name for name in peers.peers()):
-        result.notes.append(f"DeltaChannel is not available in LangGraph {peers.installed()}.")
+    result.notes += peers.missing()
     result.notes.append(
         f"Holdfast's files are {times(ours / zlibbed)} the payload with zlib, {times(ours / len(payload))} the payload."
     )
@@ -82,9 +82,7 @@ async def _alone(path: Path, said: list[Message], result: Result) -> int:
     return size
 
 
-async def _in_turns(
-    path: Path, said: list[Message], name: str, peer: peers.Peer, result: Result
-) -> tuple[int, float, float]:
+async def _in_turns(path: Path, said: list[Message], name: str, peer: Peer, result: Result) -> tuple[int, float, float]:
     """The peer's bytes, and how long its saves took beside Holdfast's, early and late."""
     (path / "peer").mkdir()
     agent, ours, theirs = Talker(), Samples(), Samples()

@@ -13,6 +13,8 @@ from benchmarks.disk import bytes_in
 from benchmarks.keeping import keep, manager_at
 from benchmarks.numbers import mb, times
 from benchmarks.options import Options, say
+from benchmarks.peers.holdfast import Holdfast
+from benchmarks.peers.peer import Peer, keep_with
 from benchmarks.result import Result
 from benchmarks.words import Message
 
@@ -64,18 +66,35 @@ def measure(options: Options) -> list[Result]:
     )  # fmt: skip
     _add(result, "all in one store", total)
     result.figures |= {"holdfast": together, "copies": total.copies, "zlib": total.zlibbed, "payload": total.payload}
-    apart = sum(one.holdfast for one in sizes)
-    for name, peer in peers.peers().items():
+    result.notes += peers.missing()
+    return [result, _beside(options, said, title=f"The same {len(said):,} conversations beside other ways")]
+
+
+def _beside(options: Options, said: list[list[Message]], *, title: str) -> Result:
+    result = Result(
+        name="conversations_beside",
+        title=title,
+        how=(
+            "Bytes on disk after the store was closed, as above: a database for each conversation, and one for all. "
+            "Raw ways keep each message by itself; DBOS keeps what each step returned: there are no states to go back "
+            "to."
+        ),
+        columns=("kept by", "MB, one for each", "beside Holdfast", "MB, all in one", "beside Holdfast"),
+    )
+    ways: dict[str, type[Peer]] = {"Holdfast": Holdfast, **peers.FLOOR, **peers.peers()}
+    ours: tuple[int, int] | None = None
+    for name, way in ways.items():
         say(f"  {name}")
-        size = sum(_peer_size(options, peer(), messages) for messages in said)
-        result.figures[name] = size
-        verdict = "; it needs less room than Holdfast here." if size < apart else "."
-        result.notes.append(
-            f"{name}, a database for each: {mb(size)} MB, {times(size / apart)} Holdfast's {mb(apart)}{verdict}"
-        )
-    if peers.installed() is None:
-        result.notes.append("LangGraph is not installed here: `make bench` measures it as well.")
-    return [result]
+        apart = sum(_peer_size(options, way(), [messages]) for messages in said)
+        together = _peer_size(options, way(), said)
+        ours = ours or (apart, together)
+        result.add(name, mb(apart), times(apart / ours[0]), mb(together), times(together / ours[1]))
+        result.figures |= {f"{name}: apart": apart, f"{name}: together": together}
+        if way.keeps_states and together < ours[1]:
+            result.notes.append(f"{name} needs less room than Holdfast here, all in one.")
+        if way.keeps_states and apart < ours[0]:
+            result.notes.append(f"{name} needs less room than Holdfast here, with a database for each.")
+    return result
 
 
 def read(path: Path) -> list[list[Message]]:
@@ -108,9 +127,9 @@ async def _kept(path: Path, said: list[list[Message]]) -> None:
                     raise RuntimeError(f"Checkpoint {count} of conversation {number + 1} came back different")
 
 
-def _peer_size(options: Options, peer: peers.Peer, messages: list[Message]) -> int:
+def _peer_size(options: Options, peer: Peer, said: list[list[Message]]) -> int:
     with options.workspace() as path:
-        asyncio.run(peers.keep_with(peer, path, messages))
+        asyncio.run(keep_with(peer, path, said))
         return bytes_in(path)
 
 

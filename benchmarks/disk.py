@@ -28,6 +28,9 @@ class RawCommits:
         body: Any = self.db.execute("SELECT body FROM raw WHERE number = ?", (number,)).fetchall()[0][0]
         return bytes(body)
 
+    def read_all(self) -> list[bytes]:
+        return [body for (body,) in self.db.execute("SELECT body FROM raw ORDER BY number")]
+
     def close(self) -> None:
         self.db.close()
 

@@ -16,7 +16,7 @@ from benchmarks.disk import file_system
 from benchmarks.options import Options
 from benchmarks.result import Result
 
-_PACKAGES = ("apsw", "ormsgpack", "backports.zstd", "langgraph", "langgraph-checkpoint-sqlite", "aiosqlite")
+_PACKAGES = ("apsw", "ormsgpack", "backports.zstd", *peers.PACKAGES, "aiosqlite", "sqlalchemy")
 
 _HEAD = """# Benchmarks
 
@@ -38,10 +38,10 @@ def markdown(results: Iterable[Result], options: Options, *, command: str, load:
         f"- One-minute load average at the beginning: {load:.1f}{_BUSY if load > 1 else ''}",
         f"- Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()} (in apsw), {_versions()}",
     ]
-    if peers.installed() is not None:
+    if peers.peers():
         import sqlite3
 
-        facts.append(f"- LangGraph uses the SQLite {sqlite3.sqlite_version} that Python brings")
+        facts.append(f"- The others use the SQLite {sqlite3.sqlite_version} that Python brings")
     return "\n".join([_HEAD, *facts, "", *(result.markdown() for result in results)])
 
 

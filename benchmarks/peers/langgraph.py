@@ -7,110 +7,80 @@ SQLite is, so that all are equally durable.
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from benchmarks.peers.peer import TALKER, Peer
 from benchmarks.words import Message
-
-_THREAD: Any = {"configurable": {"thread_id": "talker", "checkpoint_ns": ""}}
-
-
-class Peer(ABC):
-    """A store of one conversation, kept another way."""
-
-    synchronous = 2  # what its connection had before FULL (2) was set
-
-    def __init__(self) -> None:
-        self._open = AsyncExitStack()
-
-    @abstractmethod
-    async def open(self, path: Path) -> None: ...
-
-    @abstractmethod
-    async def save(self, messages: list[Message]) -> None:
-        """Saves after the last of these messages."""
-
-    @abstractmethod
-    async def newest(self) -> list[Message]:
-        """The messages of its newest checkpoint."""
-
-    async def close(self) -> None:
-        await self._open.aclose()
-
-
-def installed() -> str | None:
-    """The version of LangGraph, if it is here."""
-    try:
-        version("langgraph-checkpoint-sqlite")
-        return version("langgraph")
-    except PackageNotFoundError:
-        return None
-
-
-def peers() -> dict[str, Callable[[], Peer]]:
-    """Every way that the installed LangGraph has, by name."""
-    if installed() is None:
-        return {}
-    found: dict[str, Callable[[], Peer]] = {
-        "LangGraph SqliteSaver": Saver,
-        "LangGraph AsyncSqliteSaver": AsyncSaver,
-        "LangGraph graph + SQLite": Graph,
-    }
-    if find_spec("langgraph.channels.delta") is not None:
-        found["LangGraph graph + SQLite + DeltaChannel (beta)"] = DeltaGraph
-    return found
-
-
-async def keep_with(peer: Peer, path: Path, messages: list[Message]) -> None:
-    """Saves a whole conversation and closes."""
-    await peer.open(path)
-    for count in range(1, len(messages) + 1):
-        await peer.save(messages[:count])
-    await peer.close()
 
 
 class Saver(Peer):
     """The saver alone: a checkpoint with all messages so far."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.configs: dict[str, Any] = {}
+        self.saved: list[Any] = []
+
     async def open(self, path: Path) -> None:
         from langgraph.checkpoint.sqlite import SqliteSaver
 
+        self.path = path
         self.saver = self._open.enter_context(SqliteSaver.from_conn_string(str(path / "peer.db")))
         self.saver.setup()
         self.synchronous = self.saver.conn.execute("PRAGMA synchronous").fetchone()[0]
         self.saver.conn.execute("PRAGMA synchronous=FULL")
-        self.config = _THREAD
 
-    async def save(self, messages: list[Message]) -> None:
-        self.config = self.saver.put(self.config, _checkpoint(messages), _metadata(messages), {})
+    async def save(self, messages: list[Message], talker: str = TALKER) -> None:
+        config = self.configs.get(talker) or _thread(talker)
+        self.configs[talker] = self.saver.put(config, _checkpoint(messages), _metadata(messages), {})
+        self.saved.append(self.configs[talker])
 
-    async def newest(self) -> list[Message]:
-        return self.saver.get(_THREAD)["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
+    async def newest(self, talker: str = TALKER) -> list[Message]:
+        return self.saver.get(_thread(talker))["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
+
+    async def at(self, count: int) -> list[Message] | None:
+        return self.saver.get(self.saved[count - 1])["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
+
+    async def latest_50(self) -> int | None:
+        return len(list(self.saver.list(_thread(TALKER), limit=50)))
 
 
 class AsyncSaver(Peer):
     """The same through aiosqlite."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.configs: dict[str, Any] = {}
+        self.saved: list[Any] = []
+
     async def open(self, path: Path) -> None:
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+        self.path = path
         self.saver = await self._open.enter_async_context(AsyncSqliteSaver.from_conn_string(str(path / "peer.db")))
         await self.saver.setup()
         async with self.saver.conn.execute("PRAGMA synchronous") as cursor:
             self.synchronous = (await cursor.fetchone())[0]
         await self.saver.conn.execute("PRAGMA synchronous=FULL")
-        self.config = _THREAD
 
-    async def save(self, messages: list[Message]) -> None:
-        self.config = await self.saver.aput(self.config, _checkpoint(messages), _metadata(messages), {})
+    async def save(self, messages: list[Message], talker: str = TALKER) -> None:
+        config = self.configs.get(talker) or _thread(talker)
+        self.configs[talker] = await self.saver.aput(config, _checkpoint(messages), _metadata(messages), {})
+        self.saved.append(self.configs[talker])
 
-    async def newest(self) -> list[Message]:
-        found = await self.saver.aget(_THREAD)
+    async def newest(self, talker: str = TALKER) -> list[Message]:
+        return await self._messages(_thread(talker))
+
+    async def at(self, count: int) -> list[Message] | None:
+        return await self._messages(self.saved[count - 1])
+
+    async def latest_50(self) -> int | None:
+        return len([found async for found in self.saver.alist(_thread(TALKER), limit=50)])
+
+    async def _messages(self, config: Any) -> list[Message]:
+        found = await self.saver.aget(config)
         return found["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
 
 
@@ -133,14 +103,24 @@ class Graph(Saver):
         builder.add_edge(START, "say")
         builder.add_edge("say", END)
         self.graph = builder.compile(checkpointer=self.saver)
-        self.thread: Any = {"configurable": {"thread_id": "talker"}}
 
-    async def save(self, messages: list[Message]) -> None:
+    async def save(self, messages: list[Message], talker: str = TALKER) -> None:
         # Wrapped, because a dict that looks like a message would come back as an object of LangChain's.
-        self.graph.update_state(self.thread, {"messages": [{"said": messages[-1]}]}, as_node="say")
+        thread: Any = {"configurable": {"thread_id": talker}}
+        self.saved.append(self.graph.update_state(thread, {"messages": [{"said": messages[-1]}]}, as_node="say"))
 
-    async def newest(self) -> list[Message]:
-        return [wrapped["said"] for wrapped in self.graph.get_state(self.thread).values["messages"]]
+    async def newest(self, talker: str = TALKER) -> list[Message]:
+        return self._messages({"configurable": {"thread_id": talker}})
+
+    async def at(self, count: int) -> list[Message] | None:
+        return self._messages(self.saved[count - 1])
+
+    async def latest_50(self) -> int | None:
+        thread: Any = {"configurable": {"thread_id": TALKER}}
+        return len(list(islice(self.graph.get_state_history(thread, limit=50), 50)))
+
+    def _messages(self, config: Any) -> list[Message]:
+        return [wrapped["said"] for wrapped in self.graph.get_state(config).values["messages"]]
 
 
 class DeltaGraph(Graph):
@@ -155,6 +135,10 @@ class DeltaGraph(Graph):
 
 def _extended(messages: list[Message] | None, writes: list[list[Message]]) -> list[Message]:
     return [*(messages or []), *(message for write in writes for message in write)]
+
+
+def _thread(talker: str) -> Any:
+    return {"configurable": {"thread_id": talker, "checkpoint_ns": ""}}
 
 
 def _checkpoint(messages: list[Message]) -> Any:

@@ -1,0 +1,94 @@
+"""Pydantic AI's StepPersistence on SQLite: a snapshot of the messages after each of them.
+
+Its store is used as the capability uses it. It takes a path, and connects for each operation, or a connection of the
+caller's, which is quicker; both are as durable here (WAL, synchronous=FULL).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.peer import TALKER, Peer
+from benchmarks.words import Message
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection as its documents ask for."""
+    connection = sqlite3.connect(path / "peer.db", check_same_thread=False, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    return connection
+
+
+class Snapshots(Peer):
+    """With a connection that stays open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: dict[str, list[Any]] = {}
+
+    async def open(self, path: Path) -> None:
+        self.path = path
+        self.store = self._store(path)
+
+    def _store(self, path: Path) -> Any:
+        from pydantic_ai_harness.step_persistence import SqliteStepStore
+
+        connection = connected(path)
+        self._open.callback(connection.close)
+        return SqliteStepStore(connection=connection)
+
+    async def save(self, messages: list[Message], talker: str = TALKER) -> None:
+        from pydantic_ai_harness.step_persistence import ContinuableSnapshot, RunRecord
+
+        if talker not in self._made:
+            self._made[talker] = []
+            await self.store.register_run(RunRecord(run_id=talker))
+        made = self._made[talker]
+        made += [_theirs(message) for message in messages[len(made) :]]
+        await self.store.save_snapshot(
+            ContinuableSnapshot(run_id=talker, step_index=len(messages), messages=list(made))
+        )
+
+    async def newest(self, talker: str = TALKER) -> list[Message]:
+        found = await self.store.latest_snapshot(run_id=talker)
+        return [_ours(message) for message in found.messages]
+
+
+class SnapshotsByPath(Snapshots):
+    """With the path of a database: the shortest way in its documents."""
+
+    def _store(self, path: Path) -> Any:
+        from pydantic_ai_harness.step_persistence import SqliteStepStore
+
+        return SqliteStepStore(database=path / "peer.db")
+
+
+def _theirs(message: Message) -> Any:
+    """What the model said is a response, everything else a request. What is more than a text goes along as JSON."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+
+    text = message["content"] if _is_plain(message) else json.dumps(message)
+    if message["role"] == "assistant":
+        return ModelResponse(parts=[TextPart(content=text)])
+    return ModelRequest(parts=[UserPromptPart(content=text)])
+
+
+def _ours(message: Any) -> Message:
+    text = message.parts[0].content
+    if text.startswith("{"):
+        return json.loads(text)
+    return {"role": "assistant" if message.kind == "response" else "user", "content": text}
+
+
+def _is_plain(message: Message) -> bool:
+    text = message.get("content")
+    return (
+        message.keys() == {"role", "content"}
+        and message["role"] in ("user", "assistant")
+        and isinstance(text, str)
+        and not text.startswith("{")
+    )
