@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from benchmarks import heap
 from benchmarks.disk import RawCommits, bytes_in
+from benchmarks.meter import BODY, Meter, mean
 from benchmarks.numbers import Samples, mb, times
 from benchmarks.options import Options, say
 from benchmarks.result import Result, Target
@@ -18,8 +16,7 @@ from holdfast import PythonRunner, SQLiteCheckpointStorage, Tool
 from holdfast.history.records import RlmToolCall
 
 CALLS = 300
-_EVERY = 5  # calls
-_BODY = b"x" * 320
+
 _BATCH = 8
 
 
@@ -71,7 +68,7 @@ def measure(options: Options) -> list[Result]:
             f"A program fills its heap and calls a tool {CALLS} times, {rounds} times in turn in new stores. A call "
             "is two recorded facts, the call (with a snapshot, if one is due) and its result; measured from where the "
             "tool returns to where it is called again. In every fifth call the tool makes a raw commit of "
-            f"{len(_BODY)} bytes (SQLite, WAL, synchronous=FULL), whose time is not counted. The tool is a plain "
+            f"{len(BODY)} bytes (SQLite, WAL, synchronous=FULL), whose time is not counted. The tool is a plain "
             "function, or an async one where calls are awaited. Amortised: the mean of a round's calls beside the "
             "mean of its raw commits, p50 of the rounds."
         ),
@@ -125,7 +122,8 @@ async def _round(path: Path, case: _Case, found: _Found) -> None:
     meter = Meter(RawCommits(path / "raw.db"))
     (path / "store").mkdir()
     async with PythonRunner(
-        SQLiteCheckpointStorage(path / "store" / "checkpoints.db"), tools=[meter.tool(is_async=case.is_async)]
+        SQLiteCheckpointStorage(path / "store" / "checkpoints.db"),
+        tools=[Tool(meter.awaited if case.is_async else meter.note, name="note")],
     ) as runner:
         done = await runner.run("agent", heap.holding(case.kilobytes) + case.code, "run")
         records = await runner.storage.read("agent", snapshots=False)
@@ -133,44 +131,8 @@ async def _round(path: Path, case: _Case, found: _Found) -> None:
         raise RuntimeError(done.error)
     meter.raw.close()
     calls = meter.calls(case.batch)
-    found.ratios.append(_mean(calls) / _mean(meter.commits))
+    found.ratios.append(mean(calls) / mean(meter.commits))
     found.calls.seconds += calls.seconds
     found.commits.seconds += meter.commits.seconds
     found.snapshots.append(sum(isinstance(one, RlmToolCall) and one.snapshot is not None for one in records))
     found.sizes.append(bytes_in(path / "store"))
-
-
-def _mean(samples: Samples) -> float:
-    return sum(samples.seconds) / len(samples)
-
-
-class Meter:
-    """A tool that notes when it is called and when it returns, and makes a raw commit now and then."""
-
-    def __init__(self, raw: RawCommits) -> None:
-        self.raw = raw
-        self.commits = Samples()
-        self._entered: list[float] = []
-        self._left: list[float] = []
-
-    def tool(self, *, is_async: bool) -> Callable[..., Any]:
-        def note(number: int) -> dict[str, Any]:
-            self._entered.append(time.perf_counter())
-            if len(self._entered) % _EVERY == 0:
-                with self.commits.timed():
-                    self.raw.commit(_BODY)
-            self._left.append(time.perf_counter())
-            return heap.told(number)
-
-        async def awaited(number: int) -> dict[str, Any]:
-            return note(number)
-
-        return Tool(awaited if is_async else note, name="note")
-
-    def calls(self, batch: int) -> Samples:
-        """What each call took outside the tool; of a batch each has its share. From the first to the last call."""
-        inside = [left - entered for entered, left in zip(self._entered, self._left, strict=True)]
-        places = range(0, len(inside) - batch, batch)
-        return Samples([
-            (self._entered[at + batch] - self._entered[at] - sum(inside[at : at + batch])) / batch for at in places
-        ])  # fmt: skip

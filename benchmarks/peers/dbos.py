@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from benchmarks.disk import bytes_in
 from benchmarks.peers.peer import TALKER, Peer
+from benchmarks.peers.program import NAME, Program
 from benchmarks.words import Message
 
 
@@ -42,6 +43,7 @@ class Steps(Peer):
     """A step's result is kept once; a state is what the workflow makes of the results when it is run again."""
 
     keeps_states: ClassVar[bool] = False
+    lists: ClassVar[bool] = True
 
     async def open(self, path: Path) -> None:
         from dbos import DBOS
@@ -86,6 +88,12 @@ class Steps(Peer):
         steps = await DBOS.list_workflow_steps_async(talker)
         return [step["output"] for step in steps if step["output"] is not None]
 
+    async def latest_50(self) -> int:
+        from dbos import DBOS
+
+        steps = await DBOS.list_workflow_steps_async(TALKER, load_output=False)  # oldest first, so all of them
+        return len(steps[-50:])
+
     async def settled(self) -> int:
         """While its workflows wait for what is said next: they can't be taken up again once they have ended."""
         import sqlite3
@@ -110,3 +118,47 @@ class LoggedSteps(Steps):
         engine = logged(path)
         self._open.callback(engine.dispose)  # what is handed in stays ours to close
         return {"system_database_engine": engine}
+
+
+class Workflow(Program):
+    """A workflow of steps, in WAL mode. After a restart it runs from its beginning, and is given stored results."""
+
+    def run(self, calls: int) -> None:
+        from dbos import DBOS, SetWorkflowID
+
+        workflow = self._launch(calls)
+        with SetWorkflowID(NAME):
+            workflow()
+        DBOS.destroy(destroy_registry=True)
+        self._engine.dispose()
+
+    def go_on(self, calls: int) -> None:
+        from dbos import DBOS
+
+        self._launch(calls)  # which takes up what was left
+        DBOS.retrieve_workflow(NAME).get_result()
+        DBOS.destroy(destroy_registry=True)
+        self._engine.dispose()
+
+    def _launch(self, calls: int) -> Any:
+        from dbos import DBOS
+
+        self._engine = logged(self.path)
+        DBOS(config=configuration(self.path, system_database_engine=self._engine))
+
+        @DBOS.step()
+        def note(number: int) -> dict[str, Any]:
+            return self.note(number)
+
+        @DBOS.step()
+        def last() -> None:
+            self.last()
+
+        def program() -> int:
+            told = [note(number) for number in range(calls)]
+            last()
+            return len(told)
+
+        workflow = DBOS.workflow(name=NAME)(program)
+        DBOS.launch()
+        return workflow

@@ -6,12 +6,14 @@ caller's, which is quicker; both are as durable here (WAL, synchronous=FULL).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.peers.peer import TALKER, Peer
+from benchmarks.peers.program import NAME, Program
 from benchmarks.words import Message
 
 
@@ -92,3 +94,55 @@ def _is_plain(message: Message) -> bool:
         and isinstance(text, str)
         and not text.startswith("{")
     )
+
+
+class Conversation(Program):
+    """An agent with StepPersistence and a scripted model that asks for each call. After a restart the newest snapshot
+    of its messages goes to the model again.
+    """
+
+    persistent: ClassVar[bool] = True
+
+    def run(self, calls: int) -> None:
+        asyncio.run(self._ask(calls, "Begin.", None))
+
+    def go_on(self, calls: int) -> None:
+        asyncio.run(self._continue(calls))
+
+    async def _continue(self, calls: int) -> None:
+        from pydantic_ai_harness.step_persistence import SqliteStepStore
+
+        connection = connected(self.path)
+        snapshot = await SqliteStepStore(connection=connection).latest_snapshot(run_id=NAME)
+        connection.close()
+        await self._ask(calls, None, snapshot.messages if snapshot else None)
+
+    async def _ask(self, calls: int, prompt: str | None, history: Any) -> None:
+        from pydantic_ai import Agent
+        from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+        from pydantic_ai.models.function import FunctionModel
+        from pydantic_ai.usage import UsageLimits
+        from pydantic_ai_harness.step_persistence import SqliteStepStore, StepPersistence
+
+        def answer(messages: list[Any], _: Any) -> Any:
+            done = len(messages) // 2  # a request and a response for each call
+            if done > calls:
+                return ModelResponse(parts=[TextPart("Done.")])
+            call = ToolCallPart("note", {"number": done}) if done < calls else ToolCallPart("last", {})
+            return ModelResponse(parts=[call])
+
+        connection = connected(self.path)
+        keeping = StepPersistence(
+            store=SqliteStepStore(connection=connection), run_id=NAME if history is None else f"{NAME}, on"
+        )
+        agent = Agent(FunctionModel(answer), capabilities=[keeping] if self.persistent else [])
+        agent.tool_plain(self.note, name="note")
+        agent.tool_plain(self.last, name="last")
+        await agent.run(prompt, message_history=history, usage_limits=UsageLimits(request_limit=None))
+        connection.close()
+
+
+class Forgetful(Conversation):
+    """The same agent without StepPersistence: what is left is what the other costs."""
+
+    persistent: ClassVar[bool] = False

@@ -7,16 +7,22 @@ SQLite is, so that all are equally durable.
 from __future__ import annotations
 
 import operator
+import sqlite3
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 from benchmarks.peers.peer import TALKER, Peer
+from benchmarks.peers.program import NAME, Program
 from benchmarks.words import Message
 
 
 class Saver(Peer):
     """The saver alone: a checkpoint with all messages so far."""
+
+    goes_back: ClassVar[bool] = True
+    lists: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,15 +46,18 @@ class Saver(Peer):
     async def newest(self, talker: str = TALKER) -> list[Message]:
         return self.saver.get(_thread(talker))["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
 
-    async def at(self, count: int) -> list[Message] | None:
+    async def at(self, count: int) -> list[Message]:
         return self.saver.get(self.saved[count - 1])["channel_values"]["messages"]  # type: ignore[no-any-return, index, unused-ignore]
 
-    async def latest_50(self) -> int | None:
+    async def latest_50(self) -> int:
         return len(list(self.saver.list(_thread(TALKER), limit=50)))
 
 
 class AsyncSaver(Peer):
     """The same through aiosqlite."""
+
+    goes_back: ClassVar[bool] = True
+    lists: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,10 +82,10 @@ class AsyncSaver(Peer):
     async def newest(self, talker: str = TALKER) -> list[Message]:
         return await self._messages(_thread(talker))
 
-    async def at(self, count: int) -> list[Message] | None:
+    async def at(self, count: int) -> list[Message]:
         return await self._messages(self.saved[count - 1])
 
-    async def latest_50(self) -> int | None:
+    async def latest_50(self) -> int:
         return len([found async for found in self.saver.alist(_thread(TALKER), limit=50)])
 
     async def _messages(self, config: Any) -> list[Message]:
@@ -112,10 +121,10 @@ class Graph(Saver):
     async def newest(self, talker: str = TALKER) -> list[Message]:
         return self._messages({"configurable": {"thread_id": talker}})
 
-    async def at(self, count: int) -> list[Message] | None:
+    async def at(self, count: int) -> list[Message]:
         return self._messages(self.saved[count - 1])
 
-    async def latest_50(self) -> int | None:
+    async def latest_50(self) -> int:
         thread: Any = {"configurable": {"thread_id": TALKER}}
         return len(list(islice(self.graph.get_state_history(thread, limit=50), 50)))
 
@@ -152,3 +161,37 @@ def _checkpoint(messages: list[Message]) -> Any:
 
 def _metadata(messages: list[Message]) -> Any:
     return {"source": "loop", "step": len(messages), "parents": {}}
+
+
+class Tasks(Program):
+    """An entrypoint that calls tasks (the functional API), durability="sync". After a restart it runs from its
+    beginning, and is given stored results.
+    """
+
+    def run(self, calls: int) -> None:
+        self._invoke(calls, {})
+
+    def go_on(self, calls: int) -> None:
+        self._invoke(calls, None)
+
+    def stored(self) -> int | None:
+        with closing(sqlite3.connect(self.path / "peer.db")) as database:
+            [count] = database.execute("SELECT count(*) FROM writes WHERE channel = '__return__'").fetchone()
+        return count
+
+    def _invoke(self, calls: int, given: Any) -> None:
+        from langgraph.checkpoint.sqlite import SqliteSaver
+        from langgraph.func import entrypoint, task
+
+        with SqliteSaver.from_conn_string(str(self.path / "peer.db")) as saver:
+            saver.setup()
+            saver.conn.execute("PRAGMA synchronous=FULL")
+            note, last = task(self.note, name="note"), task(self.last, name="last")
+
+            @entrypoint(checkpointer=saver)
+            def program(_: dict[str, Any]) -> int:
+                told = [note(number).result() for number in range(calls)]
+                last().result()
+                return len(told)
+
+            program.invoke(given, {"configurable": {"thread_id": NAME}}, durability="sync")

@@ -22,6 +22,12 @@ class Peer(ABC):
     keeps_states: ClassVar[bool] = True
     """Whether what it keeps are states to go back to, and not just what was added."""
 
+    goes_back: ClassVar[bool] = False
+    """Whether `at` can be asked."""
+
+    lists: ClassVar[bool] = False
+    """Whether `latest_50` can be asked."""
+
     path: Path
 
     def __init__(self) -> None:
@@ -39,13 +45,13 @@ class Peer(ABC):
     async def newest(self, talker: str = TALKER) -> list[Message]:
         """The messages of its newest checkpoint."""
 
-    async def at(self, count: int) -> list[Message] | None:
-        """The messages of the checkpoint that had so many, of a store opened anew; None if it can't be asked for."""
-        return None
+    async def at(self, count: int) -> list[Message]:
+        """The messages of the checkpoint that had so many."""
+        raise NotImplementedError
 
-    async def latest_50(self) -> int | None:
-        """Lists its 50 newest checkpoints and says how many came; None if it can't be asked for."""
-        return None
+    async def latest_50(self) -> int:
+        """Lists its 50 newest checkpoints and says how many came."""
+        raise NotImplementedError
 
     async def settled(self) -> int:
         """Closes, counts the bytes on disk, and opens again."""
