@@ -15,8 +15,10 @@ from benchmarks.options import Options, say
 
 BENCHMARKS = {
     "conversation": "conversation",
+    "growth": "growth",
     "latency": "latency",
     "concurrency": "concurrency",
+    "crowd": "crowd",
     "restore": "restoring",
     "read": "reading",
     "list": "listing",
@@ -61,7 +63,7 @@ def _asked_for() -> tuple[Options, argparse.Namespace]:
     parser.add_argument("--conversations", type=Path, help='conversations to keep, a line each: {"messages": […]}')
     parser.add_argument("--dir", type=Path, default=Path("build/bench"), help="where to work: on the disk to measure")
     parser.add_argument("--json", type=Path, help="also write what was found here")
-    parser.add_argument("--write", type=Path, help="also write a page here, in Markdown")
+    parser.add_argument("--write", type=Path, help="also write a page here, in Markdown, and pictures beside it")
     arguments = parser.parse_args()
     names = tuple(name for name in arguments.names if name in BENCHMARKS)
     files = tuple(Path(name) for name in arguments.names if name not in BENCHMARKS)
@@ -75,6 +77,7 @@ def _asked_for() -> tuple[Options, argparse.Namespace]:
         files=files,
         quick=arguments.quick,
         conversations=arguments.conversations,
+        pictures=arguments.write.parent if arguments.write else arguments.dir,
     )
     return options, arguments
 

@@ -20,6 +20,7 @@ class Options:
     files: tuple[Path, ...] = ()  # recorded runs, for drift
     quick: bool = False
     conversations: Path | None = None
+    pictures: Path = Path()  # where pictures are put: beside the page, if one is written
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

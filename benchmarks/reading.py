@@ -71,7 +71,7 @@ def measure(options: Options) -> list[Result]:
 
 
 async def _rounds(path: Path, said: list[Message], result: Result) -> dict[str, _Times]:
-    ways: dict[str, Peer] = {name: way() for name, way in {"Holdfast": Holdfast, **peers.peers()}.items()}
+    ways: dict[str, Peer] = {name: way() for name, way in {"Holdfast": Holdfast, **peers.chosen()}.items()}
     for name, peer in ways.items():
         say(f"  {name}")
         (path / name).mkdir()

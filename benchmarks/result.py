@@ -38,6 +38,7 @@ class Result:
     rows: list[tuple[str, ...]] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    picture: str | None = None  # the name of a file that lies where the page lies
     figures: dict[str, float] = field(default_factory=dict)  # for --json: plain numbers, seconds and bytes
 
     def add(self, *cells: str) -> None:
@@ -62,4 +63,5 @@ class Result:
         lines += [""] if self.targets or self.notes else []
         lines += [f"- {target}" for target in self.targets]
         lines += [f"- {note}" for note in self.notes]
+        lines += ["", f"![{self.title}]({self.picture})"] if self.picture else []
         return "\n".join(lines).rstrip() + "\n"

@@ -41,6 +41,14 @@ def peers() -> dict[str, type[Peer]]:
     return found
 
 
+def chosen() -> dict[str, type[Peer]]:
+    """Of each kind the quickest: for what takes long, and where the others would say the same."""
+    return {name: way for name, way in peers().items() if way not in _ALIKE}
+
+
+_ALIKE = (langgraph.AsyncSaver, langgraph.Graph, dbos.Steps, harness.SnapshotsByPath)
+
+
 def _has(name: str) -> bool:
     try:
         version(name)

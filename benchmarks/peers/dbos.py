@@ -45,6 +45,10 @@ class Steps(Peer):
     keeps_states: ClassVar[bool] = False
     lists: ClassVar[bool] = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._opened = 0  # a workflow has ended when its store was closed, so each opening has its own
+
     async def open(self, path: Path) -> None:
         from dbos import DBOS
 
@@ -52,6 +56,7 @@ class Steps(Peer):
         self._said: dict[str, asyncio.Queue[Message | None]] = {}
         self._kept: dict[str, asyncio.Event] = {}
         self._workflows: list[Any] = []
+        self._opened += 1
         DBOS(config=configuration(path, **self._more(path)))
 
         async def say(talker: str) -> Message | None:
@@ -76,7 +81,7 @@ class Steps(Peer):
 
         if talker not in self._said:
             self._said[talker], self._kept[talker] = asyncio.Queue(), asyncio.Event()
-            with SetWorkflowID(talker):
+            with SetWorkflowID(_workflow_id(talker, self._opened)):
                 self._workflows.append(await DBOS.start_workflow_async(self._talk, talker))
         self._kept[talker].clear()
         self._said[talker].put_nowait(messages[-1])
@@ -85,13 +90,19 @@ class Steps(Peer):
     async def newest(self, talker: str = TALKER) -> list[Message]:
         from dbos import DBOS
 
-        steps = await DBOS.list_workflow_steps_async(talker)
+        steps = [
+            step
+            for opened in range(1, self._opened + 1)
+            for step in await DBOS.list_workflow_steps_async(_workflow_id(talker, opened))
+        ]
         return [step["output"] for step in steps if step["output"] is not None]
 
     async def latest_50(self) -> int:
         from dbos import DBOS
 
-        steps = await DBOS.list_workflow_steps_async(TALKER, load_output=False)  # oldest first, so all of them
+        steps = await DBOS.list_workflow_steps_async(
+            _workflow_id(TALKER, 1), load_output=False
+        )  # oldest first, so all of them
         return len(steps[-50:])
 
     async def settled(self) -> int:
@@ -109,6 +120,10 @@ class Steps(Peer):
         for workflow in self._workflows:
             await workflow.get_result()
         await super().close()
+
+
+def _workflow_id(talker: str, opened: int) -> str:
+    return f"{talker}-{opened}"
 
 
 class LoggedSteps(Steps):

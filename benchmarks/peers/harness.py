@@ -28,6 +28,8 @@ def connected(path: Path) -> sqlite3.Connection:
 class Snapshots(Peer):
     """With a connection that stays open."""
 
+    many_at_once: ClassVar[bool] = False  # its threads would share the connection
+
     def __init__(self) -> None:
         super().__init__()
         self._made: dict[str, list[Any]] = {}
@@ -62,6 +64,8 @@ class Snapshots(Peer):
 
 class SnapshotsByPath(Snapshots):
     """With the path of a database: the shortest way in its documents."""
+
+    many_at_once: ClassVar[bool] = True
 
     def _store(self, path: Path) -> Any:
         from pydantic_ai_harness.step_persistence import SqliteStepStore
