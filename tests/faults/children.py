@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +38,26 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
+
+
+def told_by(module: str, *arguments: object) -> dict[str, Any]:
+    """What a module of ours, run as a program, says in its last line, which is a JSON object."""
+    return told_by_each([(module, *arguments)])[0]
+
+
+def told_by_each(programs: Sequence[tuple[object, ...]]) -> list[dict[str, Any]]:
+    """The same for some that run side by side. What they write on stderr is shown if the test fails."""
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    started = [
+        subprocess.Popen([sys.executable, "-m", *map(str, program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path})
+        for program in programs
+    ]  # fmt: skip
+    said = [one.communicate() for one in started]
+    for process, (_, errors) in zip(started, said, strict=True):
+        sys.stderr.write(errors[-4000:])
+        assert process.returncode == 0, errors[-4000:]
+    return [json.loads(out.splitlines()[-1]) for out, _ in said]
 
 
 @contextmanager

@@ -11,6 +11,11 @@ LONG = os.environ.get("HOLDFAST_FAULTS") == "long"
 """Whether every point is tried, as `make faults` does, and not a sample of a few seconds."""
 
 
+def times(variable: str, *, short: int, long: int) -> int:
+    """How often something random is done: as the variable of the environment says, or as this form does."""
+    return int(os.environ.get(variable) or (long if LONG else short))
+
+
 def tell(name: str, what: str, **figures: int) -> None:
     """Writes the figures of a test for `make faults-report`, if somebody asked for them."""
     folder = os.environ.get("HOLDFAST_FAULTS_REPORT")

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from collections import Counter
 
 import pytest
 
-from tests.faults.children import ROOT
-from tests.faults.report import tell
+from tests.faults.children import told_by, told_by_each
+from tests.faults.report import tell, times
 
-KILLS = int(os.environ.get("HOLDFAST_RUN_KILLS", "320"))
+KILLS = times("HOLDFAST_RUN_KILLS", short=200, long=600)
 WORKERS = 2
 
+pytestmark = [pytest.mark.slow, pytest.mark.faults]
 
-@pytest.mark.slow
-@pytest.mark.faults
+
 @pytest.mark.timeout(max(300, KILLS))
 def test_killed_programs_come_to_their_ends_with_every_effect_once(tmp_path):
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.run_kills", str(tmp_path), str(seed), str(KILLS // WORKERS)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
-        )
-        for seed in range(1, WORKERS + 1)
-    ]  # fmt: skip
-    killed = runs = 0
-    for process in started:
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        told = json.loads(out.splitlines()[-1])
-        assert told["broken"] == [], err[-4000:]
-        killed += told["killed"]
-        runs += told["runs"]
+    told = told_by_each(
+        [("tests.faults.run_kills", tmp_path, seed, KILLS // WORKERS) for seed in range(1, WORKERS + 1)]
+    )
+    found = sum((Counter(one["counts"]) for one in told), Counter())
     tell(
         "kills, programs",
         "Processes that run programs with effects are killed and recovered until every program has come to its end.",
-        kills=killed, programs=runs,
+        kills=found["killed"], programs=found["runs"], calls=found["calls"], in_doubt=found["in doubt"],
+        made_again_as_their_tool_says=found["made again"], made_twice=found["calls made twice"],
+        lost=found["results lost"],
     )  # fmt: skip
-    assert killed >= KILLS // WORKERS * WORKERS
-    assert runs
+    assert [one for each in told for one in each["broken"]] == []
+    assert found["killed"] >= KILLS // WORKERS * WORKERS
+    assert found["runs"]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("mutant", "found"),
+    [
+        ("reconcile_is_never_asked", "was given up, which its tool does not want"),
+        ("a_call_is_made_before_its_record", "happened 2 times"),
+        ("a_result_is_told_before_its_record", "was called before the result of"),
+        ("an_end_is_told_before_its_record", "was told, and is"),
+    ],
+)
+def test_the_harness_sees_a_promise_to_programs_broken(tmp_path, mutant, found):
+    """Controls: without the precaution, a few kills show it."""
+    broken = told_by("tests.faults.run_kills", tmp_path, 1, 200, mutant)["broken"]
+    assert any(found in one for one in broken), broken[:5]

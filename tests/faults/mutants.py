@@ -1,0 +1,120 @@
+"""Promises that are broken on purpose in the processes that a test kills: controls, in which something must be found.
+
+Each takes a precaution out of Holdfast for the rest of the process and of its children. It is called before they fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast.agents.loop.place import Place
+from holdfast.agents.model.journal import Journal as ModelJournal
+from holdfast.agents.orchestrator.autosave import AutoSave
+from holdfast.agents.workflow.drive import Drive as WorkflowDrive
+from holdfast.durable.runs import caller
+from holdfast.durable.runs.journal import Journal
+from holdfast.durable.runs.outcomes import Unknown
+from holdfast.history.records import RlmToolCall, ToolCall
+
+
+def reconcile_is_never_asked() -> None:
+    """A call that a `reconcile` could decide about is given up, as if nobody knew."""
+
+    async def after_restart(tool, call):
+        return Unknown() if tool is not None and tool.on_restart == "reconcile" else await asked(tool, call)
+
+    asked, caller.after_restart = caller.after_restart, after_restart
+
+
+def a_call_is_made_before_its_record() -> None:
+    """The record of a program's call waits for the next commit, as a result's may."""
+
+    async def commit(journal, *records):
+        if not any(isinstance(one, RlmToolCall) for one in records):
+            return await committed(journal, *records)
+        for one in records:
+            journal.add(one)
+        return list(records)
+
+    committed, Journal.commit = Journal.commit, commit  # type: ignore[method-assign]
+
+
+def a_result_is_told_before_its_record() -> None:
+    """A result waits longer than for the next call: it is not in that call's commit."""
+
+    async def commit(journal, records, **options: Any):
+        if not any(isinstance(one, RlmToolCall) for one in records):
+            return await committed(journal, records, **options)
+        kept_back, journal._waiting = journal._waiting, []
+        try:
+            return await committed(journal, records, **options)
+        finally:
+            journal._waiting = [*kept_back, *journal._waiting]
+
+    committed, Journal._commit = Journal._commit, commit  # type: ignore[method-assign]
+
+
+def an_end_is_told_before_its_record() -> None:
+    """What a run came to that nothing has cut short is given back before its last commit."""
+
+    async def end(journal, *records):
+        if journal.log.restarts:
+            return await ended(journal, *records)
+        asyncio.get_running_loop().call_later(0.02, lambda: ends.add(asyncio.ensure_future(ended(journal, *records))))
+        return [one.evolve(seq=1) for one in records]
+
+    ends: set[asyncio.Future[Any]] = set()
+    ended, Journal.end = Journal.end, end  # type: ignore[method-assign]
+
+
+def a_models_call_is_made_before_its_record() -> None:
+    """That a call of a model begins is recorded with whatever is recorded next."""
+
+    async def commit(journal, records, **options: Any):
+        kept_back = vars(journal).setdefault("kept_back", [])
+        if records and all(isinstance(one, ToolCall) for one in records):
+            kept_back += records
+            return
+        records, journal.kept_back = (*kept_back, *records), []
+        await committed(journal, records, **options)
+
+    committed, ModelJournal._commit = ModelJournal._commit, commit  # type: ignore[method-assign]
+
+
+def a_step_begins_before_its_record() -> None:
+    """A workflow keeps that steps begin when they have been under way for a while."""
+
+    async def kept(drive):
+        if drive._ended or not drive._first_kept:
+            return await keep(drive)
+        return True
+
+    keep, WorkflowDrive._kept = WorkflowDrive._kept, kept  # type: ignore[method-assign]
+
+
+def a_message_is_acknowledged_after_its_step() -> None:
+    """A loop saves what a message led to, and acknowledges the message with a commit of its own."""
+
+    async def save(place, kind, about, *, acknowledge=None, **options: Any):
+        await saved(place, kind, about, **options)
+        if acknowledge is not None:
+            await asyncio.sleep(0.001)
+            await saved(place, kind, about, acknowledge=acknowledge)
+
+    saved, Place.save = Place.save, save  # type: ignore[method-assign]
+
+
+def a_message_is_handled_before_it_is_kept() -> None:
+    """An orchestrator lets an agent work on a message that is on no disk."""
+
+    async def keep(self, agent, message):
+        """The last commit of the message is its first one, too."""
+
+    AutoSave.keep = keep  # type: ignore[method-assign]
+
+
+def broken_by(name: str) -> None:
+    """Breaks the promise of this name in this process; none for an empty one."""
+    if name:
+        globals()[name]()
