@@ -1,10 +1,11 @@
 """Loops that are killed with SIGKILL, over and over, while others send to them: what `test_loop_kills` starts.
 
-    python -m tests.faults.loop_kills FOLDER SEED KILLS
+    python -m tests.faults.loop_kills FOLDER SEED KILLS [MUTANT]
 
 Two agents run in one process: the first hears what two processes send to it, hands it on to the second and makes a task
 of it for itself. Now and then they are cut, and what comes after a kill begins at the last cut. It prints one JSON
-object: how many processes were killed, how many messages there were, and every claim that did not hold.
+object: how many processes were killed, how many messages there were, how many of them and of the tasks were lost or
+counted twice, and every claim that did not hold. With a mutant, the loops do what `mutants` says under this name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 from holdfast.agents.loop.group import LoopGroup
@@ -23,6 +25,7 @@ from holdfast.agents.loop.mailbox import Mailbox
 from holdfast.durable.manager import CheckpointManager
 from holdfast.storage.sqlite.store import SQLiteCheckpointStorage
 from tests.faults.mortals import forked, waited
+from tests.faults.mutants import broken_by
 
 SENDERS = ("eve", "mia")
 
@@ -127,9 +130,9 @@ async def send(folder: Path, name: str) -> None:
     await manager.close()
 
 
-async def claims(folder: Path) -> tuple[int, list[str]]:
-    """How many messages there were, and every claim that does not hold."""
-    manager, broken = opened(folder), []
+async def claims(folder: Path) -> tuple[Counter[str], list[str]]:
+    """How many messages there were and what became of them, and every claim that does not hold."""
+    manager, broken, counts = opened(folder), [], Counter()
     a, b = [await manager.restore((await manager.latest(name)).id) for name in ("a", "b")]
     sent = {name: [[name, number] for number in range(int((folder / name).read_text()))] for name in SENDERS}
     all_sent = sorted(one for each in sent.values() for one in each)
@@ -141,6 +144,11 @@ async def claims(folder: Path) -> tuple[int, list[str]]:
             broken.append(f"{agent.agent_id} heard {len(agent.heard)} of {len(all_sent)} messages")
         if sorted(agent.critical) != [one for one in all_sent if one[1] % 5 == 0]:
             broken.append(f"{agent.agent_id} did not do each critical thing once")
+    counts.update({"messages": len(all_sent), "heard": len(a.heard) + len(b.heard), "tasks": len(a.worked)})
+    for each in (a.heard, b.heard, a.worked):
+        there = Counter(map(tuple, each))
+        counts["lost"] += sum(tuple(one) not in there for one in all_sent)
+        counts["twice"] += sum(number - 1 for number in there.values())
     if sorted(a.worked) != all_sent:
         broken.append(f"{len(a.worked)} of {len(all_sent)} tasks were worked on")
     if pending := await manager.store.pending("operation"):
@@ -149,13 +157,14 @@ async def claims(folder: Path) -> tuple[int, list[str]]:
     if not report.ok:
         broken.append(str(report.damaged))
     await manager.close()
-    return len(all_sent), broken
+    return counts, broken
 
 
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     folder = folder / str(seed)
     folder.mkdir()
+    broken_by("".join(sys.argv[4:]))
     chance = random.Random(seed)
     senders = [forked(send(folder, name)) for name in SENDERS]
     killed, broken = 0, []
@@ -172,15 +181,15 @@ def main() -> None:
     broken += [f"a sender ended with {code}" for pid in senders if (code := waited(pid, 20)) != 0]
     last = forked(loops(folder, last=True))
     code = waited(last, 60)
-    messages = 0
+    counts: Counter[str] = Counter()
     if code != 0:
         broken.append(f"the last process of loops ended with {code}")
         if code is None:
             os.kill(last, signal.SIGKILL)
     else:
-        messages, found = asyncio.run(claims(folder))
+        counts, found = asyncio.run(claims(folder))
         broken += found
-    sys.stdout.write(json.dumps({"killed": killed, "messages": messages, "broken": broken}) + "\n")
+    sys.stdout.write(json.dumps({"killed": killed, "counts": counts, "broken": broken}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""A conversation whose process is killed with SIGKILL at one boundary after the other: what `test_model_kills` starts.
+"""A conversation whose process is killed with SIGKILL: what `test_model_kills` starts.
 
-    python -m tests.faults.model_kills FOLDER MOST
+    python -m tests.faults.model_kills FOLDER boundaries MOST [MUTANT]
+    python -m tests.faults.model_kills FOLDER moments KILLS [MUTANT]
 
-It prints one JSON object: how many boundaries there are, how many were tried (at most MOST, spread evenly), and every
-claim that did not hold. A process dies after the commit that ends at a record, or before the next one begins: then the
-tools between have had their effects. It forks its children before anything of Holdfast runs in it.
+It is killed at one boundary after the other: a process dies after the commit that ends at a record, or before the next
+one begins; then the tools between have had their effects. At most so many are tried, spread evenly. Or it is killed at
+random moments until it has come to its end, one conversation after the other, until there were so many kills.
+
+It prints one JSON object: how many boundaries there are, what was counted, and every claim that did not hold, with
+which it ends at once. It forks its children before anything of Holdfast runs in it. With a mutant, they do what
+`mutants` says under this name.
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +46,8 @@ from holdfast.history.records import (
     UserMessage,
 )
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
-from tests.faults.mortals import forked
+from tests.faults.mortals import forked, lived
+from tests.faults.mutants import broken_by
 from tests.openai_server import Says, Server, answered
 
 PROGRAM = """
@@ -141,6 +149,7 @@ async def child(folder: Path, dies_at: int | None, *, dies_before: bool) -> None
     store = Mortal(folder / "store.db")
     store.dies_at, store.dies_before, store.ends = dies_at, dies_before, []
     agent = ModelAgent("openai-chat:gpt-5", tools_of(Effects(folder / "effects")), storage=store, agent_id="a")
+    os.write(1, b".")  # from here on it may be killed at any moment
     await agent.recover()
     prompted = [one for one in await store.read("a") if isinstance(one, UserMessage) and one.origin is None]
     for prompt in PROMPTS[len(prompted) :]:
@@ -149,9 +158,10 @@ async def child(folder: Path, dies_at: int | None, *, dies_before: bool) -> None
     await agent.close()
 
 
-def lived(folder: Path, dies_at: int | None = None, *, dies_before: bool = False) -> int:
+def ended(folder: Path, dies_at: int | None = None, *, dies_before: bool = False) -> int:
     """Runs a child to its end or death, and returns how it ended."""
-    pid = forked(child(folder, dies_at, dies_before=dies_before))
+    with Path(os.devnull).open("wb") as nowhere:
+        pid = forked(child(folder, dies_at, dies_before=dies_before), stdout=nowhere.fileno())
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -199,34 +209,103 @@ def lost(records: list[Record]) -> tuple[set[str], set[str]]:
     return charges - answered_ids, programs - answered_ids
 
 
-def claims(name: str, folder: Path, left: list[Record], undisturbed: list[Record], whole: Counter[str]) -> list[str]:
-    """Every claim that does not hold for a conversation that was killed and brought to its end."""
-    records = asyncio.run(history(folder))
-    charges, programs = lost(left)
-    wanted_inner = inner(undisturbed)
-    expected = []
-    for message in said(undisturbed):
-        call_id = message.get("toolCallId")
-        if call_id in charges:
-            message = {**message, "content": RESTARTED, "isError": True}  # noqa: PLW2901
-        elif call_id in programs:
-            message = {**message, "content": TOO_EARLY, "isError": True}  # noqa: PLW2901
-            wanted_inner.pop(call_id, None)
-        expected.append(message)
-    broken = []
-    if (found := said(records)) != expected:
-        differ = [pair for pair in zip(found, expected, strict=False) if pair[0] != pair[1]]
-        broken.append(f"{name}: {len(found)} messages for {len(expected)}: {differ[:2]}")
-    if (found_inner := inner(records)) != wanted_inner:
-        broken.append(f"{name}: the programs did {found_inner}, not {wanted_inner}")
-    counts = Effects(folder / "effects").counts()
-    for effect in sorted(whole | counts):
-        given_up = _CALL_OF.get(effect) in charges | programs
-        if counts[effect] == 0 and not given_up:
-            broken.append(f"{name}: {effect} did not happen")
-        if counts[effect] > 1 and not effect.startswith("note"):
-            broken.append(f"{name}: {effect} happened {counts[effect]} times")
-    return broken
+class Conversations:
+    """The undisturbed one, what the others must be, and what is counted of those."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.broken: list[str] = []
+        self.counts: Counter[str] = Counter()
+        reference = folder / "undisturbed"
+        reference.mkdir(parents=True)
+        if ended(reference) != 0:
+            self.broken.append("the undisturbed conversation failed")
+            return
+        self.undisturbed = asyncio.run(history(reference))
+        self.whole = Effects(reference / "effects").counts()
+        ends = json.loads((reference / "ends").read_text())
+        self.boundaries = [(end, before) for end in ends for before in (False, True)]
+
+    def at_boundaries(self, most: int) -> None:
+        """A death at each boundary, or at so many of them."""
+        step = max(1.0, len(self.boundaries) / most)
+        for place in range(min(most, len(self.boundaries))):
+            at, before = self.boundaries[int(place * step)]
+            here = self.folder / f"{at}-{before}"
+            here.mkdir()
+            code = ended(here, at, dies_before=before)
+            self.counts["boundaries"] += 1
+            self.counts["kills"] += code == -signal.SIGKILL
+            if code not in (0, -signal.SIGKILL):
+                self.broken.append(f"{here.name} ended with {code}")
+                return
+            left = lost(asyncio.run(history(here)))
+            if code and (code := ended(here)):
+                self.broken.append(f"{here.name} was recovered with {code}")
+            else:
+                self.broken += self.claims(here, *left)
+            if self.broken:
+                return
+
+    def at_moments(self, kills: int, chance: random.Random) -> None:
+        """Deaths at random moments, several in each conversation."""
+        while self.counts["kills"] < kills and not self.broken:
+            self.counts["conversations"] += 1
+            here = self.folder / f"{self.counts['conversations']}"
+            here.mkdir()
+            charges: set[str] = set()
+            programs: set[str] = set()
+            for lives in range(200):
+                # They all come to an end, in the end.
+                code = lived(child(here, None, dies_before=False), chance.random() * 0.2 * (1 + lives / 10))
+                if code is not None:
+                    break
+                self.counts["kills"] += 1
+                left = lost(asyncio.run(history(here)))
+                charges |= left[0]
+                programs |= left[1]
+            if code != 0:
+                self.broken.append(f"{here.name} ended with {code}")
+            else:
+                self.broken += self.claims(here, charges, programs)
+
+    def claims(self, folder: Path, charges: set[str], programs: set[str]) -> list[str]:
+        """Every claim that does not hold for a conversation that was brought to its end.
+
+        Deaths left undecided whether these charges were made, and whether these programs had begun.
+        """
+        records = asyncio.run(history(folder))
+        wanted_inner = inner(self.undisturbed)
+        expected = []
+        for message in said(self.undisturbed):
+            call_id = message.get("toolCallId")
+            if call_id in charges:
+                message = {**message, "content": RESTARTED, "isError": True}  # noqa: PLW2901
+            elif call_id in programs:
+                message = {**message, "content": TOO_EARLY, "isError": True}  # noqa: PLW2901
+                wanted_inner.pop(call_id, None)
+            expected.append(message)
+        broken = []
+        if (found := said(records)) != expected:
+            differ = [pair for pair in zip(found, expected, strict=False) if pair[0] != pair[1]]
+            broken.append(f"{len(found)} messages for {len(expected)}: {differ[:2]}")
+        if (found_inner := inner(records)) != wanted_inner:
+            broken.append(f"the programs did {found_inner}, not {wanted_inner}")
+        broken += self._of_effects(Effects(folder / "effects").counts(), charges | programs)
+        self.counts["in doubt"] += len(charges | programs)
+        return [f"{folder.name}: {one}" for one in broken]
+
+    def _of_effects(self, counts: Counter[str], given_up: set[str]) -> Iterator[str]:
+        for effect in sorted(self.whole | counts):
+            self.counts["calls"] += counts[effect] > 0
+            if counts[effect] == 0 and _CALL_OF.get(effect) not in given_up:
+                self.counts["lost"] += 1
+                yield f"{effect} did not happen"
+            if counts[effect] > 1 and effect.startswith("note"):
+                self.counts["made again"] += 1
+            elif counts[effect] > 1:
+                self.counts["made twice"] += 1
+                yield f"{effect} happened {counts[effect]} times"
 
 
 _CALL_OF = {
@@ -236,40 +315,21 @@ _CALL_OF = {
 
 
 def main() -> None:
-    folder, most = Path(sys.argv[1]), int(sys.argv[2])
+    folder, how, most = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    broken_by("".join(sys.argv[4:]))
     server, url = served()
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
-    told: dict[str, Any] = {"tried": 0, "killed": 0, "broken": []}
     try:
-        reference = folder / "undisturbed"
-        reference.mkdir(parents=True)
-        if lived(reference) != 0:
-            told["broken"].append("the undisturbed conversation failed")
-            return
-        undisturbed, whole = asyncio.run(history(reference)), Effects(reference / "effects").counts()
-        ends = json.loads((reference / "ends").read_text())
-        boundaries = [(end, before) for end in ends for before in (False, True)]
-        told["boundaries"], told["records"] = len(boundaries), len(undisturbed)
-        step = max(1.0, len(boundaries) / most)
-        for place in range(min(most, len(boundaries))):
-            at, before = boundaries[int(place * step)]
-            here = folder / f"{at}-{before}"
-            here.mkdir()
-            code = lived(here, at, dies_before=before)
-            told["tried"] += 1
-            told["killed"] += code == -signal.SIGKILL
-            if code not in (0, -signal.SIGKILL):
-                told["broken"].append(f"{here.name} ended with {code}")
-                continue
-            left = asyncio.run(history(here))
-            if code and (code := lived(here)):
-                told["broken"].append(f"{here.name} was recovered with {code}")
-                continue
-            told["broken"] += claims(here.name, here, left, undisturbed, whole)
+        conversations = Conversations(folder)
+        if not conversations.broken and how == "boundaries":
+            conversations.at_boundaries(most)
+        elif not conversations.broken:
+            conversations.at_moments(most, random.Random(1))
     finally:
         os.kill(server, signal.SIGKILL)
         os.waitpid(server, 0)
-        sys.stdout.write(json.dumps(told) + "\n")
+    told = {"boundaries": len(conversations.boundaries), "counts": conversations.counts, "broken": conversations.broken}
+    sys.stdout.write(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":

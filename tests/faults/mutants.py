@@ -83,12 +83,16 @@ def a_models_call_is_made_before_its_record() -> None:
 
 
 def a_step_begins_before_its_record() -> None:
-    """A workflow keeps that steps begin when they have been under way for a while."""
+    """That a step of a workflow begins is kept with whatever is kept next."""
 
     async def kept(drive):
-        if drive._ended or not drive._first_kept:
+        steps, began = drive.workflow.steps, dict(drive._began)
+        begun = {name: steps[name] for name in began}
+        steps.update(began)  # as they were before
+        try:
             return await keep(drive)
-        return True
+        finally:
+            steps.update(begun)
 
     keep, WorkflowDrive._kept = WorkflowDrive._kept, kept  # type: ignore[method-assign]
 
@@ -99,7 +103,7 @@ def a_message_is_acknowledged_after_its_step() -> None:
     async def save(place, kind, about, *, acknowledge=None, **options: Any):
         await saved(place, kind, about, **options)
         if acknowledge is not None:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.005)
             await saved(place, kind, about, acknowledge=acknowledge)
 
     saved, Place.save = Place.save, save  # type: ignore[method-assign]

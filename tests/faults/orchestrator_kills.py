@@ -1,10 +1,11 @@
 """An orchestrator of 20 users that is killed with SIGKILL, over and over: what `test_orchestrator_kills` starts.
 
-    python -m tests.faults.orchestrator_kills FOLDER SEED KILLS
+    python -m tests.faults.orchestrator_kills FOLDER SEED KILLS [MUTANT]
 
 Each user sends messages without an end; each is counted by its user's agent, and each attempt leaves a line in a
 ledger, which outlives every process. It prints one JSON object: how many processes were killed, how many messages were
-handled, how many of them again, and every claim that did not hold.
+handled, how many of them again, lost or twice, and every claim that did not hold. With a mutant, the children do what
+`mutants` says under this name.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from holdfast.durable.manager import CheckpointManager
 from holdfast.history.records import UserMessage
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from tests.faults.mortals import forked, lived
+from tests.faults.mutants import broken_by
 
 USERS = 20
 LAPS = 4  # messages that one agent works on before it is finished and the next one begins
@@ -110,6 +112,7 @@ async def child(folder: Path, *, seconds: float | None) -> None:
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
+    broken_by("".join(sys.argv[4:]))
     broken: list[str] = []
     killed = 0
     for _ in range(kills):
@@ -141,8 +144,9 @@ async def claims(folder: Path) -> dict:
         broken += of_agent(agent, sent, effects)
         if info.owner is not None:
             broken.append(f"agent {info.agent_id} was left held")
-    broken += [f"{one} was handled {times} times to its end" for one, times in counted.items() if times > 1]
-    broken += [f"{one} had an effect and was lost" for one in effects.keys() | asked.keys() if one not in counted]
+    twice = [f"{one} was handled {times} times to its end" for one, times in counted.items() if times > 1]
+    lost = [f"{one} had an effect and was lost" for one in effects.keys() | asked.keys() if one not in counted]
+    broken += twice + lost
     broken += [f"{one} was counted without its effect" for one in counted if one not in effects]
     broken += [f"{user} has {number} agents at once" for user, number in active.items() if number > 1]
     for line in Ledger(folder / "answered").lines():
@@ -151,7 +155,10 @@ async def claims(folder: Path) -> dict:
     broken += [str(damage) for damage in (await store.verify()).damaged]
     await manager.close()
     again = sum(lines[-1]["attempt"] > 1 for seen in (effects, asked) for lines in seen.values())
-    return {"handled": len(counted), "again": again, "users": len(active), "broken": broken[:20]}
+    return {
+        "handled": len(counted), "again": again, "twice": len(twice), "lost": len(lost), "users": len(active),
+        "broken": broken[:20],
+    }  # fmt: skip
 
 
 def by_message(path: Path) -> dict[str, list[dict]]:

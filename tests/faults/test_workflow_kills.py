@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.faults.children import ROOT
+from tests.faults.children import told_by
+from tests.faults.report import tell, times
 
-KILLS = int(os.environ.get("HOLDFAST_WORKFLOW_KILLS", "12"))
+KILLS = times("HOLDFAST_WORKFLOW_KILLS", short=12, long=200)
+
+pytestmark = [pytest.mark.slow, pytest.mark.faults]
 
 
-@pytest.mark.slow
-@pytest.mark.faults
-@pytest.mark.timeout(max(60, KILLS))
+@pytest.mark.timeout(max(60, 3 * KILLS))
 def test_a_killed_workflow_comes_to_its_end_and_does_no_finished_step_again(tmp_path):
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.workflow_kills", str(tmp_path), "1", str(KILLS)],
-        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, check=False,
+    told = told_by("tests.faults.workflow_kills", tmp_path, 1, KILLS)
+    tell(
+        "kills, workflows",
+        "The process of a workflow is killed at random moments until the workflow has come to its end.",
+        kills=told["killed"], workflows=told["workflows"], attempts_at_steps=told["attempts"],
+        steps_cut_off_and_begun_again=told["again"], done_steps_done_again=told["done twice"], lost=told["lost"],
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["broken"] == [], done.stderr[-4000:]
+    assert told["broken"] == []
     assert told["killed"] >= KILLS
     assert told["workflows"]
     assert told["again"]
+
+
+@pytest.mark.timeout(120)
+def test_the_harness_sees_a_step_that_began_before_its_record(tmp_path):
+    """The control: a step that was cut off begins again as if it were the first time."""
+    told = told_by("tests.faults.workflow_kills", tmp_path, 1, 200, "a_step_begins_before_its_record")
+    assert any("have the same number" in one for one in told["broken"]), [one[:200] for one in told["broken"]]

@@ -1,9 +1,10 @@
 """Workflows whose processes are killed with SIGKILL until they are done: what `test_workflow_kills` starts.
 
-    python -m tests.faults.workflow_kills FOLDER SEED KILLS
+    python -m tests.faults.workflow_kills FOLDER SEED KILLS [MUTANT]
 
 It prints one JSON object: how many processes were killed, how many workflows came to their end, how many steps were
-begun again, and every claim that did not hold. It forks its children before anything of Holdfast runs in it.
+begun again, and every claim that did not hold, with which it ends. It forks its children before anything of Holdfast
+runs in it. With a mutant, they do what `mutants` says under this name.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from holdfast.agents.workflow.executor import WorkflowExecutor
 from holdfast.durable.manager import CheckpointManager
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from tests.faults.mortals import lived
+from tests.faults.mutants import broken_by
 
 FILE = """\
 workflow: {name: orders}
@@ -100,8 +102,10 @@ async def child(folder: Path) -> None:
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(seed)
-    told: dict = {"killed": 0, "workflows": 0, "again": 0, "broken": []}
-    while told["killed"] < kills or not told["again"]:  # without a step that was cut off nothing would be shown
+    broken_by("".join(sys.argv[4:]))
+    told: dict = {"killed": 0, "workflows": 0, "attempts": 0, "again": 0, "done twice": 0, "lost": 0, "broken": []}
+    # Without a step that was cut off nothing would be shown.
+    while (told["killed"] < kills or not told["again"]) and not told["broken"]:
         here = folder / f"{seed}-{told['workflows']}"
         here.mkdir(parents=True)
         (here / "orders.yaml").write_text(FILE)
@@ -143,9 +147,12 @@ def claims(lines: list[dict], told: dict) -> None:
     for line in lines:
         settled |= set(line.get("settled", ()))
         if "step" in line:
+            told["attempts"] += 1
+            told["done twice"] += line["step"] in settled
             claim(line["step"] not in settled, f"{line['step']}, which is settled, is not done again")
             attempts[line["step"]].append(line)
     every = {"a1", "a2", "a3", "flaky", "lost", "b", "free", "c", "d", "e", "last"}
+    told["lost"] += len(every - set(attempts))
     claim(set(attempts) == every, "every step was done")
     for name, made in attempts.items():
         claim({line["key"] for line in made} == {f"orders/{RUN}/{name}"}, f"every attempt of {name} has the same key")
