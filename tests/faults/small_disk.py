@@ -39,7 +39,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
     except OSError:
         mounted = False
     if not mounted:
-        pytest.skip("no small disk can be mounted here: it takes root, on Linux")
+        pytest.skip("what becomes of a full disk is NOT tested: no small one can be mounted here, as root can on Linux")
     try:
         yield SmallDisk(folder)
     finally:

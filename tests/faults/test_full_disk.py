@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from collections import Counter
 
 import pytest
 
@@ -13,6 +14,8 @@ from holdfast.history.records import RlmToolResult
 from holdfast.history.retention import Policy
 from holdfast.storage.protocol import Query
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from holdfast.storage.sqlite.ballast import Ballast
+from holdfast.storage.sqlite.reserve import Reserve
 from holdfast.testing.samples import commit, continued, save
 from tests.faults.children import line, running
 from tests.faults.report import LONG, tell
@@ -43,8 +46,48 @@ async def results_of(store, agent="agent"):
 # --- results
 
 
-async def test_the_largest_result_is_recorded_although_the_disk_filled_up_while_its_tool_ran(disk):
-    called = []
+@pytest.fixture
+def no_ballast(monkeypatch):
+    """Else its room would do for a result, and the room that was kept for the result would not be needed."""
+    monkeypatch.setattr(Ballast, "load", lambda _: None)
+
+
+@pytest.fixture
+def no_reserve(monkeypatch):
+    """The mutant: no room is kept for the results of calls."""
+    monkeypatch.setattr(Reserve, "promise", lambda *_: None)
+
+
+async def test_the_largest_result_is_recorded_although_the_disk_filled_up_while_its_tool_ran(disk, no_ballast):
+    called, store = [], SQLiteCheckpointStorage(disk.folder / "store.db")
+    async with PythonRunner(store, [filling(disk, called)], type_check=False) as runner:
+        with pytest.raises(DiskFull) as full:
+            await runner.run("agent", FETCHES, "call_1")
+        assert "gc" in full.value.hint
+        assert called == [1]
+        assert await results_of(store) == [LARGEST]
+        disk.empty()
+        assert (await runner.run("agent", FETCHES, "call_1")).output == 2 * LARGEST
+        assert called == [1, 2]
+        assert (await store.verify()).ok
+
+
+async def test_the_harness_sees_a_largest_result_for_which_no_room_was_kept(disk, no_ballast, no_reserve):
+    """The control: the same, but for the reserve."""
+    called, store = [], SQLiteCheckpointStorage(disk.folder / "store.db")
+    async with PythonRunner(store, [filling(disk, called)], type_check=False) as runner:
+        with pytest.raises(DiskFull):
+            await runner.run("agent", FETCHES, "call_1")
+        assert called == [1]
+        assert await results_of(store) == []
+        disk.empty()
+
+
+FETCHES = "len(fetch(1) + fetch(2))"
+
+
+def filling(disk, called):
+    """A tool that fills the disk when it is called first."""
 
     def fetch(n: int) -> str:
         called.append(n)
@@ -52,21 +95,10 @@ async def test_the_largest_result_is_recorded_although_the_disk_filled_up_while_
             disk.fill()
         return "r" * LARGEST
 
-    store = SQLiteCheckpointStorage(disk.folder / "store.db")
-    async with PythonRunner(store, [fetch], type_check=False) as runner:
-        code = "len(fetch(1) + fetch(2))"
-        with pytest.raises(DiskFull) as full:
-            await runner.run("agent", code, "call_1")
-        assert "gc" in full.value.hint
-        assert called == [1]
-        assert await results_of(store) == [LARGEST]
-        disk.empty()
-        assert (await runner.run("agent", code, "call_1")).output == 2 * LARGEST
-        assert called == [1, 2]
-        assert (await store.verify()).ok
+    return fetch
 
 
-async def test_calls_that_are_made_together_have_room_for_all_their_results(disk, monkeypatch):
+async def test_calls_that_are_made_together_have_room_for_all_their_results(disk, no_ballast, monkeypatch):
     called = []
     refused, settled, at_last = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -120,15 +152,38 @@ sum(await asyncio.gather(one(1), one(2), one(3), one(4)))
         assert (await store.verify()).ok
 
 
-async def test_no_tool_is_called_whose_result_would_not_fit(disk):
-    called = []
+async def test_no_tool_is_called_whose_result_would_not_fit(disk, no_ballast):
+    found = await called_at_every_level(disk, 64 if LONG else 512)
+    tell(
+        "full disk, tools",
+        "The disk has so and so much room when a tool is to be called.",
+        fill_levels=found["levels"], refused=found["refused"], called=found["called"], lost=found["lost"],
+    )  # fmt: skip
+    assert found["lost"] == 0
+    assert found["refused"]
+    assert found["called"]
+
+
+async def test_the_harness_sees_results_for_which_no_room_was_kept(disk, no_ballast, no_reserve):
+    """The control: the same, but for the reserve, and a tool is called whose result does not fit."""
+    found = await called_at_every_level(disk, 256, take_over=True)  # nor is there room to give the agent back
+    tell(
+        "full disk, tools without a reserve",
+        "A control: no room is kept for the results of tools, which Holdfast always does.",
+        fill_levels=found["levels"], refused=found["refused"], called=found["called"], lost=found["lost"],
+    )  # fmt: skip
+    assert found["lost"]
+
+
+async def called_at_every_level(disk, step_kilobytes, *, take_over=False):
+    """What became of a tool that was to be called when the disk had no room, a little more, and so on to 3 MB."""
+    called, found = [], Counter()
 
     def fetch() -> str:
         called.append(1)
         return "r" * LARGEST
 
-    tried = 0
-    for leave in range(0, 3 << 20, (64 if LONG else 512) << 10):
+    for leave in range(0, 3 << 20, step_kilobytes << 10):
         store = SQLiteCheckpointStorage(disk.folder / f"{leave}.db")
         await save(store, "other")
         disk.fill(leave=leave)
@@ -138,20 +193,24 @@ async def test_no_tool_is_called_whose_result_would_not_fit(disk):
                 result = await runner.run("agent", "len(fetch())", "call_1")
             except DiskFull:
                 if called:  # then it is the end for which there was no room
-                    assert await results_of(store) == [LARGEST], leave
+                    found["lost"] += await results_of(store) != [LARGEST]
+                else:
+                    found["refused"] += 1
                 disk.empty()
-                result = await runner.run("agent", "len(fetch())", "call_1")
-            assert result.output == LARGEST or result.error == "Process was restarted before any tool call", result
-            assert len(called) == (result.output == LARGEST), leave
+                result = await runner.run("agent", "len(fetch())", "call_1", take_over=take_over)
+            assert result.output == LARGEST or "Process was restarted" in result.error, result
+            assert len(called) <= 1, leave
+            found["called"] += len(called)
+            found["lost"] += len(called) != (result.output == LARGEST)
             assert (await store.verify()).ok
         disk.empty()
         for path in disk.folder.glob(f"{leave}.db*"):
             path.unlink()
-        tried += 1
-    tell("full disk, tools", "The disk has so and so much room when a tool is to be called.", fill_levels=tried)
+        found["levels"] += 1
+    return found
 
 
-async def test_what_a_tool_raised_fits_as_well(disk):
+async def test_what_a_tool_raised_fits_as_well(disk, no_ballast):
     def fetch() -> str:
         disk.fill()
         raise ValueError("\U0001f600" * 6 * LARGEST)
