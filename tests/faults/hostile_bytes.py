@@ -150,7 +150,7 @@ def main() -> None:
     if sys.argv[3:] == ["naive"]:
         DECODERS["patch"] = lambda data: bytearray(patch.extent(data, max_bytes=1 << 62))
     bounded()
-    told: Counter[str] = Counter()
+    told: Counter[str] = Counter(crashed=0)
     broken = []
     for what, data in inputs:
         try:
@@ -158,6 +158,7 @@ def main() -> None:
         except HoldfastError:
             told["refused"] += 1
         except BaseException as error:  # noqa: BLE001 - that is what is looked for
+            told["crashed"] += 1
             broken.append(f"{what} {data[:60]!r} ({len(data)}): {type(error).__name__}: {error}"[:300])
         else:
             told["decoded"] += 1

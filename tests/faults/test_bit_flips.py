@@ -10,8 +10,9 @@ import pytest
 from holdfast.errors import Corrupt
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from holdfast.testing.samples import commit
+from tests.faults.outcomes import Outcomes
 from tests.faults.report import LONG, tell
-from tests.faults.stores import HARMLESS, REFUSED, answers, copied, outcome, refused, small_store, wrong
+from tests.faults.stores import HARMLESS, REFUSED, answers, copied, outcome, refused, small_store
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.slow]
 
@@ -35,12 +36,12 @@ async def try_flips(original, folder, places):
     path, right = original
     damaged = copied(path, folder)
     data = bytearray(path.read_bytes())
-    outcomes = Counter()
+    outcomes = Outcomes()
     for place, bit in places:
         data[place] ^= 1 << bit
         damaged.write_bytes(data)
         data[place] ^= 1 << bit
-        outcomes[await outcome(damaged, right, (place, bit))] += 1
+        await outcomes.add(damaged, right, (place, bit))
     return outcomes
 
 
@@ -62,7 +63,8 @@ def parts_of(path, folder):
 
 async def test_a_flipped_bit_in_the_header_is_an_error_or_nothing(original, tmp_path):
     chance = random.Random(2)
-    await try_flips(original, tmp_path, [(place, chance.randrange(8)) for place in range(100)])
+    outcomes = await try_flips(original, tmp_path, [(place, chance.randrange(8)) for place in range(100)])
+    assert outcomes.wrong == []
 
 
 async def test_a_flipped_bit_in_the_list_of_runs_is_an_error_or_nothing(original, tmp_path):
@@ -73,7 +75,8 @@ async def test_a_flipped_bit_in_the_list_of_runs_is_an_error_or_nothing(original
     assert 50 < len(used) < 200
     chance = random.Random(3)
     outcomes = await try_flips(original, tmp_path / "flipped", [(place, chance.randrange(8)) for place in used])
-    assert outcomes[HARMLESS] < len(used) / 4
+    assert outcomes.wrong == []
+    assert outcomes.count[HARMLESS] < len(used) / 4
 
 
 async def test_an_index_that_leads_to_another_agent_is_an_error(original, tmp_path):
@@ -96,8 +99,9 @@ async def test_a_flipped_bit_anywhere_is_an_error_or_nothing(original, tmp_path,
     chance = random.Random(half)
     places = chance.sample(range(len(original[0].read_bytes())), SAMPLE)
     outcomes = await try_flips(original, tmp_path, [(place, chance.randrange(8)) for place in places])
-    assert outcomes[HARMLESS], "some bytes of a file mean nothing"
-    assert outcomes[REFUSED], "and some do"
+    assert outcomes.wrong == []
+    assert outcomes.count[HARMLESS], "some bytes of a file mean nothing"
+    assert outcomes.count[REFUSED], "and some do"
 
 
 @pytest.mark.skipif(not LONG, reason="takes half an hour: HOLDFAST_FAULTS=long")
@@ -105,22 +109,23 @@ async def test_a_flipped_bit_anywhere_is_an_error_or_nothing(original, tmp_path,
 async def test_a_flipped_bit_in_every_byte_is_an_error_or_nothing(original, tmp_path):
     parts, size = parts_of(original[0], tmp_path / "looked at")
     chance, data = random.Random(1), original[0].read_bytes()
-    total, by_part = Counter(), {}
+    total, by_part = Outcomes(), {}
     for begin, part in parts.items():
         places = [(place, chance.randrange(8)) for place in range(begin, begin + size)]
         used = [place for place in range(begin, begin + size) if data[place]]
         if len(used) < 300:  # a small table: each bit leads somewhere else
             places += [(place, bit) for place in used for bit in range(8)]
         outcomes = await try_flips(original, tmp_path / "flipped", places)
-        by_part.setdefault(part, Counter()).update(outcomes)
-        total.update(outcomes)
-    assert total.total() > len(data)
+        by_part.setdefault(part, Counter()).update(outcomes.count)
+        total.add_all(outcomes)
     told = {f"{part}: {what}": n for part, outcomes in sorted(by_part.items()) for what, n in outcomes.items()}
     tell(
         "Bit rot, every byte",
         "A bit flipped in each byte of a small store, and every bit of its small tables.",
-        wrong_answers=0, **dict(total), **told,
+        **total.figures(), **told,
     )  # fmt: skip
+    assert total.wrong == []
+    assert total.total > len(data)
 
 
 async def test_a_file_whose_tail_is_cut_off_is_an_error_or_whole(original, tmp_path):
@@ -128,13 +133,13 @@ async def test_a_file_whose_tail_is_cut_off_is_an_error_or_whole(original, tmp_p
     damaged = copied(path, tmp_path)
     data = path.read_bytes()
     lengths = range(0, len(data), 2048 if not LONG else 64)
-    outcomes = Counter()
+    outcomes = Outcomes()
     for length in [*lengths, 1, 99, 100, len(data) - 1]:
         damaged.write_bytes(data[:length])
-        outcomes[await outcome(damaged, right, length)] += 1
-    assert not outcomes[HARMLESS]
-    if LONG:
-        tell("Tails cut off", "A small store cut off at many lengths.", wrong_answers=0, **dict(outcomes))
+        await outcomes.add(damaged, right, length)
+    tell("Tails cut off", "A small store cut off at many lengths.", **outcomes.figures())
+    assert outcomes.wrong == []
+    assert not outcomes.count[HARMLESS]
 
 
 async def test_zeros_where_a_page_was_are_an_error_or_nothing(original, tmp_path):
@@ -144,16 +149,15 @@ async def test_zeros_where_a_page_was_are_an_error_or_nothing(original, tmp_path
     data = path.read_bytes()
     parts, size = parts_of(path, tmp_path / "looked at")
     chance = random.Random(4)
-    outcomes = Counter()
+    outcomes = Outcomes()
     for begin, part in parts.items():
         other = chance.choice([place for place in parts if place != begin])
         for page in (bytes(size), data[other : other + size]):
             damaged.write_bytes(data[:begin] + page + data[begin + size :])
-            outcomes[await outcome(damaged, right, (part, begin, other))] += 1
-    assert outcomes[REFUSED] > len(parts)
-    if LONG:
-        tell("Pages lost and misplaced", "Each page zeroed, and each replaced by another.", wrong_answers=0,
-             **dict(outcomes))  # fmt: skip
+            await outcomes.add(damaged, right, (part, begin, other))
+    tell("Pages lost and misplaced", "Each page zeroed, and each replaced by another.", **outcomes.figures())
+    assert outcomes.wrong == []
+    assert outcomes.count[REFUSED] > len(parts)
 
 
 async def test_without_its_authentication_damage_would_be_believed(original, tmp_path, monkeypatch):
@@ -165,14 +169,12 @@ async def test_without_its_authentication_damage_would_be_believed(original, tmp
     damaged = copied(path, tmp_path)
     data = bytearray(path.read_bytes())
     monkeypatch.setattr("hmac.compare_digest", lambda one, other: True)
-    believed = 0
+    outcomes = Outcomes()
     for _ in range(30):
         place, bit = chance.choice(pages) + chance.randrange(size), chance.randrange(8)
         data[place] ^= 1 << bit
         damaged.write_bytes(data)
         data[place] ^= 1 << bit
-        store = SQLiteCheckpointStorage(damaged, read_only=True)
         with contextlib.suppress(Exception):  # what is not authentic may end in anything
-            believed += bool(wrong(await answers(store), right))
-        await store.close()
-    assert believed
+            await outcomes.add(damaged, right, (place, bit))
+    assert outcomes.wrong

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from itertools import combinations
 
 import apsw
@@ -20,6 +19,7 @@ from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.testing.samples import NOON
 from tests.faults.children import running
+from tests.faults.outcomes import Outcomes
 from tests.faults.report import LONG, tell
 from tests.faults.stores import HARMLESS, answers, copied, outcome, small_store, wrong
 
@@ -68,17 +68,16 @@ async def test_no_cell_is_taken_for_another(original, tmp_path):
         found = [(table, key, column, one, other) for one, other in combinations(rows, 2) if one[1] != other[1]]
         pairs += found if LONG else random.Random(table).sample(found, min(len(found), 6))
     db.close()
-    outcomes = Counter()
+    outcomes = Outcomes()
     for table, key, column, one, other in pairs:
         damaged.write_bytes(data)
         update = f"UPDATE {table} SET {column} = ? WHERE {key} = ?"
         assert edit(damaged, (update, (other[1], one[0])), (update, (one[1], other[0]))) == 2
-        outcomes[await outcome(damaged, right, (table, column, one[0], other[0]))] += 1
-    assert not outcomes[HARMLESS]
-    assert outcomes.total() >= 30
-    if LONG:
-        tell("Cells that change places", "Every two cells of a table, of one agent or of two.", wrong_answers=0,
-             **dict(outcomes))  # fmt: skip
+        await outcomes.add(damaged, right, (table, column, one[0], other[0]))
+    tell("Cells that change places", "Every two cells of a table, of one agent or of two.", **outcomes.figures())
+    assert outcomes.wrong == []
+    assert not outcomes.count[HARMLESS]
+    assert outcomes.total >= 30
 
 
 # --- cells made with a key
