@@ -10,6 +10,11 @@ from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
 import holdfast
+from tests.faults.rows import (  # noqa: F401 - hooks of pytest
+    pytest_collection_finish,
+    pytest_runtest_logreport,
+    pytest_sessionfinish,
+)
 
 # No profile has a deadline: how long an example takes says more about the machine than about the code.
 settings.register_profile("dev", deadline=None, max_examples=50)

@@ -214,7 +214,7 @@ async def test_an_owner_that_is_stopped_anywhere_does_at_most_the_one_call_it_wa
         assert all(one["who"] == "old" for one in later)
         assert len(later) <= 1, "a serial program is in one call at most"
         by_key = Counter(one["key"] for one in world.lines())
-        outcomes["calls made twice"] += by_key.total() - len(by_key)  # what may have happened is not called again
+        outcomes["made twice"] += by_key.total() - len(by_key)  # what may have happened is not called again
         outcomes["calls that happened after the takeover"] += len(later)
         if await store.pending("run"):
             raise AssertionError("the run has ended")
@@ -231,7 +231,7 @@ async def test_an_owner_that_is_stopped_anywhere_does_at_most_the_one_call_it_wa
     report(
         "Two owners of a run", "One stopped with SIGSTOP anywhere, taken over, and woken.", runs=TURNS, **dict(outcomes)
     )
-    assert outcomes["calls made twice"] == 0
+    assert outcomes["made twice"] == 0
     assert outcomes["refused as stale"] >= TURNS / 2
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast import CheckpointManager, SQLiteCheckpointStorage
+from tests.faults.report import tell
+
+pytestmark = pytest.mark.faults
 
 
 class Agent:
@@ -40,7 +45,13 @@ async def test_an_erased_users_content_is_not_left_in_the_file(tmp_path):
     await manager.close()
     left = (tmp_path / "s.db").read_bytes()
     marks = [secret("ada", number).encode() for base in (0, 10_000) for number in range(base, base + 12)]
-    assert [mark for mark in marks if mark in left] == []
+    found = [mark for mark in marks if mark in left]
+    tell(
+        "erasure, users",
+        "The agents of a user, whose rows share pages with those of another, are erased; the file is searched.",
+        secrets=len(marks), found=len(found),
+    )  # fmt: skip
+    assert found == []
     assert secret("bob", 10_003).encode() in left, "the test can see what is there"
 
 
@@ -53,4 +64,10 @@ async def test_a_deleted_checkpoints_content_is_not_left_in_the_file(tmp_path):
     await manager.close()
     left = (tmp_path / "s.db").read_bytes()
     marks = [secret("ada", number).encode() for base in (0, 10_000) for number in range(base, base + 11)]
-    assert [mark for mark in marks if mark in left] == []
+    found = [mark for mark in marks if mark in left]
+    tell(
+        "erasure, checkpoints",
+        "All but the newest checkpoints of a user are deleted; the file is searched for them.",
+        secrets=len(marks), found=len(found),
+    )  # fmt: skip
+    assert found == []
