@@ -18,7 +18,7 @@ from tests.faults.remains import Image, Remains
 from tests.faults.report import LONG
 
 PARTS = 8 if LONG else 2  # images at each cut, besides the least and the most that it can leave
-RECOVERED_EVERY = 25  # taking up runs starts a sandbox, which takes a while
+GOES_ON_EVERY = 25  # images in which somebody goes on; taking up runs starts a sandbox, which takes a while
 
 
 class Findings:
@@ -27,6 +27,7 @@ class Findings:
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()
         self.broken: list[str] = []
+        self.recovered = 0  # images in which runs were taken up
 
     def add(self, what: str, cut: int, broken: list[str]) -> None:
         self.count[what] += 1
@@ -52,8 +53,10 @@ async def examined(
             mark = (_digest(image), promises.count)
             if mark not in seen:
                 seen.add(mark)
-                what, broken = await opened(image, folder / "image", promises, recover=len(seen) % RECOVERED_EVERY == 0)
+                on = len(seen) % GOES_ON_EVERY == 0
+                what, broken = await opened(image, folder / "image", promises, goes_on=on, recovers=LONG or on)
                 findings.add(what, cut, broken)
+    findings.recovered = promises.recovered
     return findings
 
 
@@ -64,8 +67,13 @@ def _digest(image: Image) -> bytes:
     return digest.digest()
 
 
-async def opened(image: Image, folder: Path, promises: Promises, *, recover: bool) -> tuple[str, list[str]]:
-    """ "whole", "lost" or "corrupt", and everything that is wrong. With `recover`, work goes on there."""
+async def opened(
+    image: Image, folder: Path, promises: Promises, *, goes_on: bool, recovers: bool
+) -> tuple[str, list[str]]:
+    """ "whole", "lost" or "corrupt", and everything that is wrong.
+
+    Whoever goes on saves something; whoever recovers takes up the runs that were left, if there are any.
+    """
     _write(image, folder)
     store = SQLiteCheckpointStorage(folder / "store.db")
     try:
@@ -77,9 +85,9 @@ async def opened(image: Image, folder: Path, promises: Promises, *, recover: boo
             return "lost", broken
         await store.pending("operation")
         left = await store.pending("run")
-        if recover and left:
+        if recovers and left:
             broken = await promises.broken_by_recovery(store)
-        elif recover:
+        elif goes_on:
             await save(store, "new")
     except HoldfastError as error:
         broken = [f"{type(error).__name__}: {error}"]

@@ -23,14 +23,16 @@ class Promises:
     saved: dict[str, int] = field(default_factory=dict)  # by checkpoint: the step in its state
     going: set[str] = field(default_factory=set)  # checkpoints whose deletion has begun
     gone: set[str] = field(default_factory=set)  # and was acknowledged
-    messages: dict[str, int] = field(default_factory=dict)  # by agent: how many user messages its history has
-    mail: dict[str, int] = field(default_factory=dict)  # by agent: the last number of its inbox
+    messages: dict[str, list[str]] = field(default_factory=dict)  # by agent: what it was told, in order
+    mail: dict[str, dict[int, Any]] = field(default_factory=dict)  # by agent: what waits in its inbox, by number
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # begun, acknowledged or not, with their members
     erased: set[str] = field(default_factory=set)
     effects: dict[Call, str] = field(default_factory=dict)  # calls that were made, and what they returned
     settled: set[Call] = field(default_factory=set)  # those whose result must be durable, as another call was made
     ended: dict[tuple[str, str], Any] = field(default_factory=dict)  # runs that were given back, and their values
     keys: int = 1
     count: int = 0
+    recovered: int = 0  # how often runs were taken up to see whether these hold
 
     def add(self, what: tuple[Any, ...]) -> None:
         self.count += 1
@@ -46,14 +48,18 @@ class Promises:
     def _deleted(self, *ids: str) -> None:
         self.gone |= {*ids}
 
-    def _said(self, agent: str, messages: int) -> None:
-        self.messages[agent] = messages
+    def _grouping(self, group_id: str, *ids: str) -> None:
+        self.groups[group_id] = ids
 
-    def _mailed(self, agent: str, number: int) -> None:
-        self.mail[agent] = number
+    def _said(self, agent: str, message: str) -> None:
+        self.messages.setdefault(agent, []).append(message)
+
+    def _mailed(self, agent: str, number: int, content: Any) -> None:
+        self.mail.setdefault(agent, {})[number] = content
 
     def _erasing(self, agent: str, *ids: str) -> None:
         self.messages.pop(agent, None)
+        self.mail.pop(agent, None)
         self._deleting(*ids)
 
     def _erased(self, agent: str, *ids: str) -> None:
@@ -83,13 +89,16 @@ class Promises:
             if found is None or found[1].decode()["step"] != self.saved[id_]:
                 broken.append(f"checkpoint {id_} has another state")
         for agent, messages in self.messages.items():
-            said = [record for record in await store.read(agent) if isinstance(record, UserMessage)]
-            if len(said) < messages:
-                broken.append(f"a message of {agent} is lost")
-        for agent, number in self.mail.items():
-            info = await store.agent(agent)
-            if info is None or info.inbox_last < number:
-                broken.append(f"mail of {agent} is lost")
+            said = [record.content for record in await store.read(agent) if isinstance(record, UserMessage)]
+            if said[: len(messages)] != messages:
+                broken.append(f"{agent} was told {messages}, and remembers {said}")
+        for agent, mail in self.mail.items():
+            waiting = {one.number: one.content for one in await store.inbox(agent)}
+            broken += [f"mail {n} of {agent} is {waiting.get(n)}" for n in mail if waiting.get(n) != mail[n]]
+        for group_id, ids in self.groups.items():
+            members = {id_ for id_ in ids if id_ in whole}
+            if members not in (set(), {*ids}) or members != {*await store.group(group_id)}:
+                broken.append(f"of the group {group_id} there is {members}")
         for agent in self.erased:
             broken += [f"{agent} came back" for _ in await store.read(agent)]
         ring = await asyncio.to_thread(keys.read_ring, keys.key_path(store.path))
@@ -116,6 +125,7 @@ class Promises:
 
     async def broken_by_recovery(self, store: SQLiteCheckpointStorage) -> list[str]:
         """What is not as it must be when the runs that were left are taken up again, to their ends."""
+        self.recovered += 1
         recorded = {name: set(log.results) for name, log in (await logs_of(store)).items()}
         world = Effects()
         world.made.update(self.effects)
