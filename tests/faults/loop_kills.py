@@ -28,6 +28,7 @@ from tests.faults.mortals import forked, waited
 from tests.faults.mutants import broken_by
 
 SENDERS = ("eve", "mia")
+KILLS_A_STORE = 25  # what was sent meanwhile is still to be done by the last process
 
 
 class Relay:
@@ -130,9 +131,9 @@ async def send(folder: Path, name: str) -> None:
     await manager.close()
 
 
-async def claims(folder: Path) -> tuple[Counter[str], list[str]]:
-    """How many messages there were and what became of them, and every claim that does not hold."""
-    manager, broken, counts = opened(folder), [], Counter()
+async def claims(folder: Path, counts: Counter[str]) -> list[str]:
+    """Counts the messages and what became of them; every claim that does not hold."""
+    manager, broken = opened(folder), []
     a, b = [await manager.restore((await manager.latest(name)).id) for name in ("a", "b")]
     sent = {name: [[name, number] for number in range(int((folder / name).read_text()))] for name in SENDERS}
     all_sent = sorted(one for each in sent.values() for one in each)
@@ -157,18 +158,29 @@ async def claims(folder: Path) -> tuple[Counter[str], list[str]]:
     if not report.ok:
         broken.append(str(report.damaged))
     await manager.close()
-    return counts, broken
+    return broken
 
 
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    folder = folder / str(seed)
-    folder.mkdir()
     broken_by("".join(sys.argv[4:]))
-    chance = random.Random(seed)
-    senders = [forked(send(folder, name)) for name in SENDERS]
-    killed, broken = 0, []
+    chance, killed = random.Random(seed), 0
+    broken: list[str] = []
+    counts: Counter[str] = Counter()
     while killed < kills and not broken:
+        here = folder / f"{seed}-{killed}"
+        here.mkdir()
+        of_store = min(KILLS_A_STORE, kills - killed)
+        broken += one_store(here, chance, of_store, counts)
+        killed += of_store
+    sys.stdout.write(json.dumps({"killed": killed, "counts": counts, "broken": broken}) + "\n")
+
+
+def one_store(folder: Path, chance: random.Random, kills: int, counts: Counter[str]) -> list[str]:
+    """So many kills on one store, and then everything that was sent is done; what is broken."""
+    broken: list[str] = []
+    senders = [forked(send(folder, name)) for name in SENDERS]
+    for _ in range(kills):
         pid = forked(loops(folder, last=False))
         ended = waited(pid, 0.02 + chance.random() * 0.3)
         if ended is not None:
@@ -176,20 +188,16 @@ def main() -> None:
             break
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        killed += 1
     (folder / "enough").touch()
     broken += [f"a sender ended with {code}" for pid in senders if (code := waited(pid, 20)) != 0]
     last = forked(loops(folder, last=True))
-    code = waited(last, 60)
-    counts: Counter[str] = Counter()
+    code = waited(last, 240)
+    if code is None:
+        os.kill(last, signal.SIGKILL)
+        os.waitpid(last, 0)
     if code != 0:
-        broken.append(f"the last process of loops ended with {code}")
-        if code is None:
-            os.kill(last, signal.SIGKILL)
-    else:
-        counts, found = asyncio.run(claims(folder))
-        broken += found
-    sys.stdout.write(json.dumps({"killed": killed, "counts": counts, "broken": broken}) + "\n")
+        return [*broken, f"the last process of loops ended with {code}"]
+    return [*broken, *asyncio.run(claims(folder, counts))]
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from holdfast.durable.runs.failures import RESTARTED
 from holdfast.durable.runs.limits import Limits
 from holdfast.durable.runs.log import RunLog
 from holdfast.durable.runs.outcomes import DidNotHappen, Happened
+from holdfast.durable.runs.result import RunResult
 from holdfast.durable.runs.runner import PythonRunner
 from holdfast.durable.runs.tool import Tool
 from holdfast.history.fold import live_path
@@ -162,17 +163,21 @@ async def child(folder: Path, seed: int) -> None:
     # Whoever is killed every few milliseconds is not to blame for it: no run is to be parked here.
     runner = PythonRunner(store, tools, type_check=False, workers=2, limits=Limits(crashes_max=10_000))
     os.write(1, b".")  # from here on it may be killed
-    recovered = await runner.recover()
-    assert all(result.status == "complete" for result in recovered), recovered
+    recovered = {(one.agent_id, one.tool_call_id): one for one in await runner.recover()}
+    assert all(result.status == "complete" for result in recovered.values()), recovered
     ends = Ledger(folder / "ends")
-    await asyncio.gather(*(completed(runner, f"agent-{n}", program(seed + n), ends) for n in range(RUNS)))
+    await asyncio.gather(*(completed(runner, f"agent-{n}", program(seed + n), recovered, ends) for n in range(RUNS)))
     await runner.close()
 
 
-async def completed(runner: PythonRunner, agent_id: str, code: str, ends: Ledger) -> None:
+async def completed(
+    runner: PythonRunner, agent_id: str, code: str, recovered: dict[tuple[str, str], RunResult], ends: Ledger
+) -> None:
     """Runs the program; under another name when a restart came before its first call."""
     for number in itertools.count(1):
-        result = await runner.run(agent_id, code, f"call_{number}")
+        result = recovered.get((agent_id, f"call_{number}"))
+        if result is None:
+            result = await runner.run(agent_id, code, f"call_{number}")
         ends.write(agent=agent_id, run=f"call_{number}", output=result.output, error=result.error)
         if result.error != TOO_EARLY:
             return
@@ -180,7 +185,9 @@ async def completed(runner: PythonRunner, agent_id: str, code: str, ends: Ledger
 
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    broken_by("".join(sys.argv[4:]))
+    mutant = "".join(sys.argv[4:])
+    broken_by(mutant)
+    life_seconds = 0.5 if mutant else 0.12  # a mutant is found in any store that was killed a few times
     chance = random.Random(seed)
     told: Counter[str] = Counter({"killed": 0, "runs": 0})
     broken: list[str] = []
@@ -189,14 +196,14 @@ def main() -> None:
         store_number += 1
         here = folder / f"{seed}-{store_number}"
         here.mkdir(parents=True)
-        broken += until_done(here, seed * 1000 + store_number * 10, chance, told)
+        broken += until_done(here, seed * 1000 + store_number * 10, chance, told, life_seconds)
     sys.stdout.write(json.dumps({"broken": broken, "counts": told}) + "\n")
 
 
-def until_done(folder: Path, seed: int, chance: random.Random, told: Counter[str]) -> list[str]:
+def until_done(folder: Path, seed: int, chance: random.Random, told: Counter[str], life_seconds: float) -> list[str]:
     """Kills until every run of a store has come to its end; what is broken then."""
     for lives in range(500):
-        seconds = chance.random() ** 2 * 0.12 * (1 + lives / 10)  # they all come to an end, in the end
+        seconds = chance.random() ** 2 * life_seconds * (1 + lives / 10)  # they all come to an end, in the end
         ended = lived(child(folder, seed), seconds)
         if ended is None:
             told["killed"] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -38,7 +39,7 @@ def test_killed_programs_come_to_their_ends_with_every_effect_once(tmp_path):
     ("mutant", "found"),
     [
         ("reconcile_is_never_asked", "was given up, which its tool does not want"),
-        ("a_call_is_made_before_its_record", "happened 2 times"),
+        ("a_call_is_made_before_its_record", "happened 2 times|was made without its record"),
         ("a_result_is_told_before_its_record", "was called before the result of"),
         ("an_end_is_told_before_its_record", "was told, and is"),
     ],
@@ -46,4 +47,4 @@ def test_killed_programs_come_to_their_ends_with_every_effect_once(tmp_path):
 def test_the_harness_sees_a_promise_to_programs_broken(tmp_path, mutant, found):
     """Controls: without the precaution, a few kills show it."""
     broken = told_by("tests.faults.run_kills", tmp_path, 1, 200, mutant)["broken"]
-    assert any(found in one for one in broken), broken[:5]
+    assert any(re.search(found, one) for one in broken), broken[:5]
