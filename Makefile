@@ -45,7 +45,7 @@ test-oldest: ## Run every test with the oldest versions that Holdfast says it wo
 	$(ready) .venv-oldest build test oldest
 	.venv-oldest/bin/python -m pytest -q $(ARGS)
 
-faults: ## Break the world in every way that the tests know, at every point: takes a quarter of an hour
+faults: ## Break the world in every way that the tests know, at every point: docs/guarantees.md says how long it took
 	$(ready) $(venv) build test
 	HOLDFAST_FAULTS=long $(in_venv) -m pytest -q -m faults -o timeout=3600 $(ARGS)
 

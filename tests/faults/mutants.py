@@ -104,7 +104,7 @@ def a_message_is_acknowledged_after_its_step() -> None:
     async def save(place, kind, about, *, acknowledge=None, **options: Any):
         await saved(place, kind, about, **options)
         if acknowledge is not None:
-            await asyncio.sleep(0.05)  # so that most deaths lie between the two
+            await asyncio.sleep(0.02)  # so that most deaths lie between the two
             await saved(place, kind, about, acknowledge=acknowledge)
 
     saved, Place.save = Place.save, save  # type: ignore[method-assign]
