@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.faults.children import ROOT
-from tests.faults.report import LONG, tell
+from tests.faults.children import told_by
+from tests.faults.report import LONG, tell, times
 
-KILLS = 450 if LONG else 8
+KILLS = times("HOLDFAST_STORE_KILLS", short=8, long=450)
 
 
 @pytest.mark.slow
 @pytest.mark.faults
 @pytest.mark.timeout(3600 if LONG else 120)
 def test_processes_that_share_a_store_may_be_killed_at_any_moment(folder):
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.faults.store_kills", str(folder), "1", str(KILLS)],
-        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, check=False,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr[-4000:]
-    told = json.loads(process.stdout.splitlines()[-1])
+    told = told_by("tests.faults.store_kills", folder, 1, KILLS)
     tell(
         "kills, stores",
         "Eight processes save, delete, collect garbage and add keys in one store; a random one is killed and replaced.",
