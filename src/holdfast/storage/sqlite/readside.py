@@ -82,7 +82,8 @@ class ReadSide:
                     return work(reader)
                 finally:
                     changed = self._changed()
-                    reader.db.execute("ROLLBACK")
+                    if not reader.db.get_autocommit():  # an error may have ended it, and must not be hidden
+                        reader.db.execute("ROLLBACK")
             except (apsw.Error, HoldfastError):
                 if not changed:
                     raise
