@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.durable.runs.interpreter import Interpreter
 from holdfast.durable.runs.runner import PythonRunner
+from holdfast.errors import Corrupt
 from holdfast.history import delta, patch
 from holdfast.history.image import Image
 from holdfast.history.records import RlmToolCall, UserMessage
@@ -17,17 +18,18 @@ from holdfast.storage.authenticity import HASH_BYTES, SEAL_BYTES, Ring
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.rows import Rows
-from holdfast.testing.samples import NOON
+from holdfast.testing.samples import NOON, commit, continued
 from tests.faults.children import running
 from tests.faults.outcomes import Outcomes
 from tests.faults.report import LONG, tell
-from tests.faults.stores import HARMLESS, answers, copied, outcome, small_store, wrong
+from tests.faults.stores import HARMLESS, REFUSED, answers, conversation, copied, outcome, small_store, wrong
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio]
 
 CELLS = (
     ("agents", "number", "head"), ("records", "key", "body"), ("checkpoints", "key", "head"),
-    ("checkpoints", "key", "state"), ("snapshots", "key", "body"), ("inbox", "key", "body"),
+    ("checkpoints", "key", "state"), ("segments", "key", "body"), ("snapshots", "key", "body"),
+    ("inbox", "key", "body"),
 )  # fmt: skip
 OTHER_KEY = bytes(range(32))
 
@@ -78,6 +80,76 @@ async def test_no_cell_is_taken_for_another(original, tmp_path):
     assert outcomes.wrong == []
     assert not outcomes.count[HARMLESS]
     assert outcomes.total >= 30
+
+
+async def test_no_segment_is_taken_for_another(tmp_path):
+    store = SQLiteCheckpointStorage(tmp_path / "store.db", max_checkpoints_per_user=None)
+    saved = {}
+    for agent in ("ada", "bob"):
+        for n in range(140):
+            saved[f"{agent}-{n}"] = conversation(n)
+            await continued(store, agent, id=f"{agent}-{n}", user_id="first", state=conversation(n))
+    await store.close()
+    path = tmp_path / "store.db"
+    data, damaged = path.read_bytes(), copied(path, tmp_path / "damaged")
+    db = apsw.Connection(str(copied(path, tmp_path / "looked at")))
+    rows = db.execute("SELECT key, body FROM segments").fetchall()
+    db.close()
+    assert len(rows) == 4
+    for one, other in combinations(rows, 2):
+        damaged.write_bytes(data)
+        update = "UPDATE segments SET body = ? WHERE key = ?"
+        assert edit(damaged, (update, (other[1], one[0])), (update, (one[1], other[0]))) == 2
+        store = SQLiteCheckpointStorage(damaged, read_only=True)
+        refusals = 0
+        for id_ in [*saved][::20]:
+            try:
+                assert (await store.fetch(id_))[1].decode() == saved[id_]
+            except Corrupt:
+                refusals += 1
+        assert refusals
+        assert not (await store.verify()).ok
+        await store.close()
+
+
+async def test_no_cell_of_an_older_copy_is_taken_for_what_came_after_it(tmp_path):
+    """Each by itself: all cells of an older copy were made with the key, for the very place to which they go back.
+
+    A state that is put back is the one that its record says, however it is kept; a head is not the agent's any more.
+    """
+    path = await small_store(tmp_path / "store")
+    older = copied(path, tmp_path / "older")
+    store = SQLiteCheckpointStorage(path)
+    for n in range(70, 135):  # so that states move into a segment, and one that was there is made anew
+        await continued(store, "ada", id=f"chk-{n}", user_id="first", state=conversation(n))
+    await commit(store, "ada", user_id="first", delete=("chk-20",))
+    await commit(store, "bob", user_id="second", acknowledge=3)
+    await store.send("bob", "second", "one more", sender="ada")
+    await store.collect_garbage()
+    right = await answers(store)
+    await store.close()
+    data, damaged = path.read_bytes(), copied(path, tmp_path / "damaged")
+    db = apsw.Connection(str(older))
+    db.execute("ATTACH ? AS newer", (str(damaged),))
+    found = [
+        (table, key, column, number, cell)
+        for table, key, column in CELLS
+        for number, cell in db.execute(
+            f"SELECT o.{key}, o.{column} FROM main.{table} o JOIN newer.{table} n ON n.{key} = o.{key}"
+            f" WHERE o.{column} IS NOT NULL AND o.{column} IS NOT n.{column}"
+        ).fetchall()
+    ]
+    db.close()
+    assert {(table, column) for table, _, column, *_ in found} >= {
+        ("agents", "head"), ("segments", "body")
+    }  # fmt: skip
+    heads, contents = [one for one in found if one[0] == "agents"], [one for one in found if one[0] != "agents"]
+    outcomes = {}
+    for table, key, column, number, cell in heads + (contents if LONG else contents[-2:]):
+        damaged.write_bytes(data)
+        assert edit(damaged, (f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (cell, number))) == 1
+        outcomes[table, column, number] = await outcome(damaged, right, (table, column, number))
+    assert [outcomes["agents", "head", number] for number in (0, 1, 3)] == [REFUSED] * 3
 
 
 # --- cells made with a key

@@ -61,6 +61,14 @@ TAMPERINGS = {
     ],
     "a member of a group lost": [f"DELETE FROM groups WHERE key = {key(ADA, 75)}"],
     "a member of a group led astray": [f"UPDATE groups SET key = {key(ADA, 67)} WHERE key = {key(ADA, 75)}"],
+    "a member of a group lost with its row": [
+        f"DELETE FROM groups WHERE key = {key(CY, 1)}",
+        f"DELETE FROM checkpoints WHERE key = {key(CY, 1)}",
+    ],
+    "every member of a group lost": ["DELETE FROM groups"],
+    "a checkpoint lost with its record and its id": [
+        f"DELETE FROM {table} WHERE key = {key(ADA, 30)}" for table in ("records", "checkpoints", "ids")
+    ],
     "a pending run forgotten": ["DELETE FROM pending WHERE what = 'run'"],
     "a pending run renamed": ["UPDATE pending SET name = 'other' WHERE what = 'run'"],
     "a finished operation pending again": [f"INSERT INTO pending VALUES ({key(ADA, 2)}, 'operation', 'chk-1')"],
@@ -147,7 +155,7 @@ async def test_a_head_from_an_older_copy_does_not_add_up(tmp_path):
     db.close()
     store = SQLiteCheckpointStorage(path, read_only=True)
     report = await store.verify()
-    assert [(damage.kind, damage.id) for damage in report.damaged] == [("store", "head")]
+    assert [(damage.kind, damage.id) for damage in report.damaged][:2] == [("store", "head"), ("agent", "cy")]
     await store.close()
 
 

@@ -15,7 +15,7 @@ HASH_BYTES: Final = 16
 SEAL_BYTES: Final = 1 + MAC_BYTES
 
 
-def unkeyed_hash(data: bytes) -> bytes:
+def unkeyed_hash(data: bytes | bytearray) -> bytes:
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 

@@ -13,6 +13,7 @@ from holdfast.history.records import CheckpointDeleted, CheckpointSaved, Record,
 from holdfast.storage.authenticity import HASH_BYTES, MAC_BYTES, SEAL_BYTES, Ring, unkeyed_hash
 from holdfast.storage.ids import id_from, stored_id
 from holdfast.storage.rules import Head
+from holdfast.storage.sqlite.headtree import Heads
 
 KINDS: Final = tuple(Kind)
 KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS, start=1)}
@@ -48,7 +49,7 @@ class StoreRow(NamedTuple):
     chain: bytes
     seq: int = 0
     commit_number: int = 0
-    heads: int = 0  # the sum of all agents' MACs: a head put back from an older file does not add up
+    heads: Heads = Heads()  # what accounts for every agent's row: one put back from an older file is not in it
     pending: int = 0  # the sum over the list of what is pending
 
     def evolve(self, **changes: Any) -> Self:
@@ -99,23 +100,29 @@ class Cells:
             erased=values[19], run_listing=int.from_bytes(values[20], "big"),
         )  # fmt: skip
 
+    def check_agent(self, number: int, user: int, agent_id: str, user_id: str, cell: bytes) -> None:
+        """Raises Corrupt unless it is authentic; among many agents, to decode each takes longer than that."""
+        self._unseal(b"agent", self._agent_place(number, user, agent_id, user_id), cell, "agent", agent_id)
+
     def _agent_place(self, number: int, user: int, agent_id: str, user_id: str) -> bytes:
         return codec.pack([self.store_id, number, user, agent_id, user_id])
 
     def pack_store(self, row: StoreRow) -> bytes:
-        values = [row.chain, row.seq, row.commit_number, _sum(row.heads), _sum(row.pending)]
+        values = [row.chain, row.seq, row.commit_number, row.heads.depth, row.heads.roots, _sum(row.pending)]
         return self.ring.seal(b"store", self.store_id, codec.pack(values))
 
     def unpack_store(self, cell: bytes) -> StoreRow:
         data = self._unseal(b"store", self.store_id, cell, "store head", None)
-        chain, seq, commit_number, *sums = codec.decode(data)
-        heads, pending = [int.from_bytes(one, "big") for one in sums]
-        return StoreRow(chain=chain, seq=seq, commit_number=commit_number, heads=heads, pending=pending)
+        chain, seq, commit_number, depth, roots, pending = codec.decode(data)
+        return StoreRow(
+            chain=chain, seq=seq, commit_number=commit_number, heads=Heads(depth, roots),
+            pending=int.from_bytes(pending, "big"),
+        )  # fmt: skip
 
     @staticmethod
-    def share_of_heads(cell: bytes) -> int:
-        """What one agent's row adds to the sum in the store's row."""
-        return int.from_bytes(cell[1:SEAL_BYTES], "big")
+    def mac_of(cell: bytes) -> bytes:
+        """The MAC of an agent's row: its leaf in the tree of heads."""
+        return cell[1:SEAL_BYTES]
 
     # --- records
 

@@ -19,6 +19,9 @@ class Answer(Protocol):
 class Database(Protocol):
     """A connection. SQLite's columns can hold anything, so apsw types each value as a union that says nothing."""
 
+    @property
+    def filename(self) -> str: ...
+
     def execute(self, statements: str, bindings: Any = None, /) -> Answer: ...
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any], /) -> Any: ...

@@ -108,6 +108,7 @@ class Ledger:
             done.append(result)
         for change in changes:
             for message in change.send:
+                self.rows.put_store(store)  # whoever it goes to is held against what was written by now
                 _, store = self._receive(message, store)
         self.rows.put_store(self.pending.settled(store))
         for plan in plans:
@@ -143,7 +144,7 @@ class Ledger:
         return plan
 
     def _new_row(self, change: Change, number: int) -> AgentRow:
-        self.rows.check_names()  # a damaged index must not make a second agent of the same name
+        self.rows.check_all()  # one that is hidden, or was taken out, must not be made a second time
         return AgentRow(
             number=number,
             user=self.rows.user_number(change.user_id),

@@ -17,7 +17,7 @@ from holdfast.storage.protocol import AgentInfo, InboxMessage, Pending, Query, R
 from holdfast.storage.sqlite.cells import KIND_NUMBERS
 from holdfast.storage.sqlite.inbox import Inbox
 from holdfast.storage.sqlite.pendinglist import pending_rows
-from holdfast.storage.sqlite.rows import Rows
+from holdfast.storage.sqlite.rows import Rows, text
 from holdfast.storage.sqlite.runplaces import RunPlaces
 from holdfast.storage.sqlite.schema import agent_of, key_of, seq_of, span
 from holdfast.storage.sqlite.snapshots import Snapshots
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import AgentRow, Cells
     from holdfast.storage.sqlite.database import Database
 
+_EVERYTHING = Scope("1", (), "c.commit_number", None)
 _COLUMNS = "c.key, c.user, c.commit_number, c.kind, c.head"
 
 
@@ -43,7 +44,6 @@ class Reader:
         self.ends = ImageCache()
         self.tally = Tally(db, self.rows)
         self.run_places = RunPlaces(db, self.rows)
-        self._heads_right_at: int | None = None  # the commit at which no agent was missing
 
     # --- histories
 
@@ -85,7 +85,6 @@ class Reader:
         if agent_id is not None:
             row = self._agent(agent_id)
             return [] if row is None or user_id not in (None, row.head.user_id) else [row]
-        self._check_heads()
         return [*self.rows.agents(user_id)][::-1]
 
     # --- checkpoints
@@ -165,20 +164,10 @@ class Reader:
         """The agent's row. That there is none is an answer too, and authenticated like any other."""
         row = self.rows.agent(agent_id)
         if row is None:
-            self._check_heads()
+            self.rows.check_all()
         return row
 
-    def _check_heads(self) -> None:
-        """Makes sure that no agent or user hides behind a damaged name, once for each state of the store."""
-        now = self.rows.store().commit_number
-        if self._heads_right_at != now:
-            self.rows.every_agent()
-            self._heads_right_at = now
-
     def agents(self, user_id: str | None) -> list[AgentInfo]:
-        if user_id is None:
-            return [self._info(row) for row in self.rows.every_agent() if not row.erased]
-        self._check_heads()
         return [self._info(row) for row in self.rows.agents(user_id) if not row.erased]
 
     def agent(self, agent_id: str) -> AgentInfo | None:
@@ -217,11 +206,14 @@ class Reader:
             for (message,) in self.db.execute("PRAGMA integrity_check(groups)").fetchall():
                 if message != "ok":
                     raise Corrupt(f"The list of groups is damaged: {message}", group_id=group_id)
+            among: tuple[str, object] = "instr(head, CAST(? AS BLOB)) > 0", text(group_id)
+        elif member.group_place is not None and len(ids) >= member.group_place[1]:
             return
-        if member.group_place is not None and len(ids) >= member.group_place[1]:
-            return
+        else:
+            among = "commit_number = ?", member.commit_number
+        self.tally.check(Query(), _EVERYTHING, "DESC")  # that none of the rows is missing among which is looked
         for (key,) in self.db.execute(
-            "SELECT key FROM checkpoints WHERE commit_number = ? AND head IS NOT NULL", (member.commit_number,)
+            f"SELECT key FROM checkpoints WHERE {among[0]} AND head IS NOT NULL", (among[1],)
         ).fetchall():
             record, _ = self.rows.saved(self.rows.agent_numbered(agent_of(key)), seq_of(key))
             other = None if key in ids else self.position(record.id)
@@ -289,13 +281,12 @@ class Reader:
             if row is None or (query.user_id is not None and row.head.user_id != query.user_id):
                 return None
             return Scope("c.key BETWEEN ? AND ?", span(row.number), "c.key", [row])
+        self.rows.check_all()
         if query.user_id is None:
-            return Scope("1", (), "c.commit_number", None)
+            return _EVERYTHING
         users = self.rows.users(query.user_id)
         if not users:
-            self._check_heads()
             return None
-        self.rows.check_names()
         return Scope("c.user = ?", (users[0],), "c.commit_number", None)
 
     def _authentic(self, found: Iterable[tuple[int, int, int, int, bytes]]) -> Iterator[Checkpoint]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.storage.authenticity import MAC_BYTES, Ring
+from holdfast.storage.authenticity import Ring
 from holdfast.storage.sqlite.cells import Cells, StoreRow
 from holdfast.storage.sqlite.findings import Findings
+from holdfast.storage.sqlite.headtree import Heads
 from holdfast.storage.sqlite.pendinglist import PendingList, sum_of
 from holdfast.storage.sqlite.reader import Reader
 from holdfast.storage.sqlite.rechain import rechain
 from holdfast.storage.sqlite.resealagent import AgentResealing
+from holdfast.storage.sqlite.rollcall import told
 from holdfast.storage.sqlite.rows import untext
 from holdfast.storage.sqlite.runlist import RunList
 from holdfast.storage.sqlite.schema import STORE
@@ -38,7 +40,7 @@ class Resealing:
         self.findings = Findings()
         self.counts = dict.fromkeys(_COUNTED, 0)
         self.commit_number = 0
-        self.heads = 0
+        self.macs: dict[int, bytes] = {}  # of the agents' rows, by number
 
     def run(self) -> dict[str, Any]:
         """How much was authenticated anew, and by name what was not."""
@@ -48,6 +50,7 @@ class Resealing:
             "SELECT a.number, a.user, a.id, u.id FROM agents a LEFT JOIN users u ON u.number = a.user"
             " WHERE a.number > 0 ORDER BY a.number"
         ).fetchall()
+        self._call_roll()
         for done, (number, user, raw, raw_user) in enumerate(agents):
             if self.progress is not None:
                 self.progress("authenticating", done, len(agents))
@@ -59,10 +62,17 @@ class Resealing:
         self._store()
         return {**self.counts, "unconfirmed": tuple(self.findings.damaged)}
 
+    def _call_roll(self) -> None:
+        """Names what the hashes can't show: rows that are sound by themselves, but are not those that were there."""
+        rows = self.reader.rows
+        with self.findings.guard("store", "head"):
+            for numbers in rows.roll_call.wrong(rows.store().heads):
+                self.findings.add("store", "head", told(numbers))
+
     def _agent(self, one: AgentResealing) -> None:
         cell = self.cells.pack_agent(one.run())
         self.db.execute("UPDATE agents SET head = ? WHERE number = ?", (cell, one.number))
-        self.heads += Cells.share_of_heads(cell)
+        self.macs[one.number] = Cells.mac_of(cell)
         self.counts["agents"] += 1
 
     def _store(self) -> None:
@@ -78,6 +88,6 @@ class Resealing:
             chain=done.chain,
             seq=max(done.seq, before.seq),
             commit_number=max(self.commit_number, before.commit_number, done.commit_number),
-            heads=self.heads % (1 << 8 * MAC_BYTES),
+            heads=Heads.of(self.macs),
         )
         self.db.execute("UPDATE agents SET head = ? WHERE number = ?", (self.cells.pack_store(row), STORE))

@@ -63,7 +63,7 @@ class AgentResealing:
         """The head as it was, believed where nothing better is known; an empty one when it can't be read."""
         row: AgentRow | None = None
         with self.findings.guard("agent", self.agent_id, agent_id=self.agent_id):
-            row = self.whole.reader.rows.agent_numbered(self.number)
+            row = self.whole.reader.rows.agent_unproven(self.number)
         if row is not None:
             return row
         first = self._one("SELECT min(key) FROM records WHERE key BETWEEN ? AND ?")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
 from holdfast.history.records import CheckpointSaved, Record
-from holdfast.storage.authenticity import MAC_BYTES
 from holdfast.storage.ids import stored_id
 from holdfast.storage.rules import Place
+from holdfast.storage.sqlite.rollcall import RollCall
 from holdfast.storage.sqlite.schema import STORE, agent_of, key_of, seq_of
 
 if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import AgentRow, Cells, StoreRow
     from holdfast.storage.sqlite.database import Database
 
-_SUM = 1 << 8 * MAC_BYTES
 _AGENTS_READ_MAX: Final = 4096
 
-_Stored = tuple[int, int, str, str | None, bytes]  # an agent's row as SQLite has it
+_Stored = tuple[int, int, str | bytes, str | bytes | None, bytes]  # an agent's row as SQLite has it
 
 # A join that finds the same takes SQLite several times as long, and every commit reads an agent.
 _AGENT = "SELECT number, user, id, (SELECT u.id FROM users u WHERE u.number = agents.user), head FROM agents"
@@ -32,8 +31,9 @@ class Rows:
         self.db = db
         self.cells = cells
         self._names_checked = False
-        self._shares: dict[int, int] = {}  # what the rows just read add to the sum of heads
-        self._agents_read: dict[int, tuple[_Stored, AgentRow, int]] = {}  # with its share of the sum
+        self.roll_call = RollCall(db, self._name)
+        self._store_read: tuple[bytes, StoreRow] | None = None
+        self._agents_read: dict[int, tuple[_Stored, AgentRow]] = {}
 
     # --- the store and its agents
 
@@ -41,7 +41,12 @@ class Rows:
         row = self.db.execute("SELECT head FROM agents WHERE number = ?", (STORE,)).fetchone()
         if row is None:
             raise Corrupt("The store has no head: its first row is missing")
-        return self.cells.unpack_store(row[0])
+        before = self._store_read
+        if before is not None and before[0] == row[0]:  # the very bytes that were authenticated before
+            return before[1]
+        opened = self.cells.unpack_store(row[0])
+        self._store_read = row[0], opened
+        return opened
 
     def put_store(self, store: StoreRow) -> None:
         self.db.execute("UPDATE agents SET head = ? WHERE number = ?", (self.cells.pack_store(store), STORE))
@@ -51,33 +56,45 @@ class Rows:
         row = self.db.execute(f"{_AGENT} WHERE id = ? AND number > 0", (text(agent_id),)).fetchone()
         if row is not None and row[2] != text(agent_id):  # SQLite believes its index, and reads the row it leads to
             raise Corrupt(f"The index of agents leads from {agent_id} to another", agent_id=agent_id)
-        return None if row is None else self._opened(row)
+        return None if row is None else self._proven(row)
 
     def agent_numbered(self, number: int) -> AgentRow:
-        row = self.db.execute(f"{_AGENT} WHERE number = ?", (number,)).fetchone()
+        return self._proven(self._stored(number))
+
+    def agent_unproven(self, number: int) -> AgentRow:
+        """An agent's row that is authentic by itself; whether it is the newest one is not asked."""
+        return self._opened(self._stored(number))
+
+    def _stored(self, number: int) -> _Stored:
+        row: _Stored | None = self.db.execute(f"{_AGENT} WHERE number = ?", (number,)).fetchone()
         if row is None:
             raise Corrupt(f"Agent number {number} has rows but no head")
-        return self._opened(row)
+        return row
 
     def agents(self, user_id: str | None) -> Iterator[AgentRow]:
+        """All agents, or all of a user, in the order in which they were made: none is missing."""
+        self.check_all()
         of_user = "" if user_id is None else " AND user = (SELECT u.number FROM users u WHERE u.id = ?)"
         arguments = () if user_id is None else (text(user_id),)
         for row in self.db.execute(f"{_AGENT} WHERE number > 0{of_user} ORDER BY number", arguments).fetchall():
             yield self._opened(row)
 
+    def _proven(self, row: _Stored) -> AgentRow:
+        """The row opened, and held against the store's."""
+        opened = self._opened(row)
+        self.roll_call.check(self.store().heads, opened.number, opened.agent_id, self.cells.mac_of(row[4]))
+        return opened
+
     def _opened(self, row: _Stored) -> AgentRow:
         number, user, agent_id, user_id, cell = row
         before = self._agents_read.get(number)
         if before is not None and before[0] == row:  # the very bytes that were authenticated before
-            self._shares[number] = before[2]
             return before[1]
-        if user_id is None:
-            raise Corrupt(f"The user of agent {untext(agent_id)} is missing", agent_id=untext(agent_id))
+        user_id = self._known(user_id, agent_id)
         opened = self.cells.unpack_agent(number, user, untext(agent_id), untext(user_id), cell)
-        share = self._shares[number] = self.cells.share_of_heads(cell)
         if len(self._agents_read) >= _AGENTS_READ_MAX:
             self._agents_read.clear()
-        self._agents_read[number] = row, opened, share
+        self._agents_read[number] = row, opened
         return opened
 
     def check_names(self) -> None:
@@ -90,28 +107,45 @@ class Rows:
                     raise Corrupt(f"The index of {table} is damaged: {message}")
         self._names_checked = True
 
-    def every_agent(self) -> list[AgentRow]:
-        """All agents, each opened; that none is missing shows in what their heads add up to."""
+    def check_all(self) -> None:
+        """Makes sure that all agents are there, that each is found by its name, and that none is an older one.
+
+        To be called before an answer that depends on all of them: that there is no agent of some name is one.
+        """
         self.check_names()
-        rows = [*self.agents(None)]
-        if sum([self._shares[row.number] for row in rows]) % _SUM != self.store().heads:
-            raise Corrupt("The agents in this store are not those that its head accounts for")
-        return rows
+        self.roll_call.check_all(self.store().heads, self._authenticate)
+
+    def _authenticate(self, numbers: Sequence[int]) -> None:
+        """Makes sure that these agents' rows are authentic, with the names and the users that they have."""
+        wanted = set(numbers)
+        for number, user, agent_id, user_id, cell in self.db.execute(
+            f"{_AGENT} WHERE number BETWEEN ? AND ?", (min(wanted, default=1), max(wanted, default=0))
+        ).fetchall():
+            if number in wanted:
+                self.cells.check_agent(number, user, untext(agent_id), untext(self._known(user_id, agent_id)), cell)
+
+    def _name(self, number: int) -> str | None:
+        found = self.db.execute("SELECT id FROM agents WHERE number = ?", (number,)).fetchone()
+        return None if found is None else untext(found[0])
+
+    @staticmethod
+    def _known(user_id: str | bytes | None, agent_id: str | bytes) -> str | bytes:
+        if user_id is None:
+            raise Corrupt(f"The user of agent {untext(agent_id)} is missing", agent_id=untext(agent_id))
+        return user_id
 
     def put_agent(self, row: AgentRow, store: StoreRow, *, is_new: bool) -> StoreRow:
-        """Writes the agent's row and returns the store's head with its sum adjusted."""
+        """Writes the agent's row and returns the store's head, which accounts for it."""
         cell = self.cells.pack_agent(row)
+        heads = self.roll_call.put(store.heads, row.number, self.cells.mac_of(cell))
         if is_new:
             self.db.execute(
                 "INSERT INTO agents (number, id, user, head) VALUES (?, ?, ?, ?)",
                 (row.number, text(row.agent_id), row.user, cell),
             )
-            before = 0
         else:
             self.db.execute("UPDATE agents SET head = ? WHERE number = ?", (cell, row.number))
-            before = self._shares[row.number]
-        share = self._shares[row.number] = self.cells.share_of_heads(cell)
-        return store.evolve(heads=(store.heads - before + share) % _SUM)
+        return store.evolve(heads=heads)
 
     def next_agent_number(self) -> int:
         [(number,)] = self.db.execute("SELECT max(number) FROM agents").fetchall()
@@ -186,7 +220,21 @@ class Rows:
         return None if row is None else int(row[0])
 
     def check_unknown(self, checkpoint_id: str) -> None:
-        """Makes sure that the index did not lose this id: no record may have it. Only unknown ids cost this."""
+        """Makes sure that the index did not lose this id: no record may have it, and none may be missing.
+
+        Only unknown ids cost this.
+        """
+        for row in self.agents(None):
+            [(there,)] = self.db.execute(
+                "SELECT count(*) FROM records WHERE key > ? AND key <= ?",
+                (key_of(row.number, row.head.floor), key_of(row.number, row.head.seq)),
+            ).fetchall()
+            if there != row.head.seq - row.head.floor:
+                raise Corrupt(
+                    f"Records of agent {row.agent_id} are missing, which may be those of checkpoint {checkpoint_id}",
+                    checkpoint_id=checkpoint_id,
+                    agent_id=row.agent_id,
+                )
         for key, cell in self.db.execute(
             "SELECT key, body FROM records WHERE instr(body, ?) > 0", (stored_id(checkpoint_id),)
         ):

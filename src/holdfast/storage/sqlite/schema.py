@@ -25,7 +25,8 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE users (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
 
--- Where each agent's history ends now; the only rows that are written again and again. Sealed.
+-- Where each agent's history ends now; the only rows that are written again and again. Sealed. Number 0, the store
+-- itself, accounts for all others by the roots of a tree over their MACs.
 CREATE TABLE agents (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, user INTEGER NOT NULL, head BLOB NOT NULL
 );

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.storage.ids import id_from
 from holdfast.storage.sqlite.agentcheck import AgentCheck
-from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.chain import Ends, links
 from holdfast.storage.sqlite.findings import Findings
 from holdfast.storage.sqlite.pendinglist import pending_rows
+from holdfast.storage.sqlite.rollcall import told
 from holdfast.storage.sqlite.rows import untext
 from holdfast.storage.sqlite.schema import LISTING_SUM, STORE, agent_of
 from holdfast.storage.sqlite.states import States
@@ -78,13 +78,8 @@ class _Inspection:
                 self.findings.add("store", "file", message)
 
     def _check_store(self, store: StoreRow) -> None:
-        total = 0
-        for (cell,) in self.db.execute("SELECT head FROM agents WHERE number > 0"):
-            total += Cells.share_of_heads(cell)
-        if total % (1 << 128) != store.heads:
-            self.findings.add(
-                "store", "head", "the agents' heads do not add up: one is missing, or was put back from an older file"
-            )
+        for numbers in self.reader.rows.roll_call.wrong(store.heads):
+            self.findings.add("store", "head", told(numbers))
         with self.findings.guard("listing", "pending"):
             pending_rows(self.db, store)
         floor_chain = self.reader.cells.first_chain("", "")
