@@ -25,11 +25,13 @@ from tests.faults.stores import copied, small_store
 pytestmark = [pytest.mark.faults]
 
 
-def decoded(seed, rounds, *more):
+def decoded(*words):
+    """What `hostile_bytes` tells. Threads get no memory of their own to grow into, which would count as used."""
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.hostile_bytes", str(seed), str(rounds), *more],
-        capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, check=False,
+        [sys.executable, "-m", "tests.faults.hostile_bytes", *map(str, words)],
+        capture_output=True, text=True, cwd=ROOT, check=False,
+        env={**os.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -53,6 +55,33 @@ def test_a_decoder_that_believes_what_it_is_told_is_found_out():
     told = decoded(1, 0, "naive")
     assert any("MemoryError" in one for one in told["broken"])
     assert told["crashed"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the bound on memory is not set")
+@pytest.mark.timeout(600 if LONG else 60)
+def test_what_a_few_bytes_make_takes_three_times_the_limit_at_most():
+    told = decoded("bombs", "" if LONG else "patch on a base,one list")
+    assert told["broken"] == {}
+    assert told["largest"] < 1 << 16
+    if LONG:
+        tell("Bombs", "Some KB that make all that a decoder makes, in a process with room for three times that.",
+             bombs=told["bombs"], broken=0)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the bound on memory is not set")
+def test_a_decoder_that_collects_what_it_makes_is_found_out():
+    assert "MemoryError" in decoded("bombs", "patch on a base", "naive")["broken"]["patch on a base"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600 if LONG else 60)
+def test_no_file_makes_the_command_line_crash_or_take_more_memory_than_its_bound(tmp_path):
+    told = decoded("files", tmp_path)
+    assert told["broken"] == []
+    assert told["exit 0"] > 40
+    assert told["exit 1"] > 20
 
 
 # --- imports

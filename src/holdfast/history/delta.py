@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.history.image import Chunk, Image
 
-MAX_BYTES: Final = 1 << 30  # a decoder never makes more than this, whatever a header declares
+MAX_BYTES: Final = 256 << 20  # a decoder never makes more than this, whatever a header declares
 SEGMENT_VERSIONS: Final = 64
 
 _DELTA = 0x10
@@ -41,7 +41,7 @@ _LITTLE_BYTES = 2 * 1024
 _SMALL_BYTES = 16 * 1024
 _CONTEXT_BYTES = 8 * 1024
 _LARGE_CONTEXT_BYTES = 128 * 1024
-_PLANS_BYTES_MAX = 8 * 1024 * 1024  # plans grow a lot when they are read, so no few bytes may turn into more of them
+_PLANS_BYTES_MAX = 1024 * 1024  # plans grow a lot when they are read, so no few bytes may turn into more of them
 
 
 def encode(image: Image, base: Image | None, packer: zstd.Packer | None = None) -> bytes:
@@ -94,12 +94,13 @@ def decode_chain(deltas: Iterable[bytes], base: Image | None = None, *, max_byte
 def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
     """Up to 64 consecutive versions as one unit; a dead version is None and costs nothing.
 
-    Raises InvalidArgument if there are more, or none that lives, and TooLarge if together they add more than a decoder
+    Raises InvalidArgument if there are more, or none that lives, and TooLarge if together they are more than a decoder
     would make: seal fewer then.
     """
     living = [image for image in images if image is not None]
     if not living or len(images) > SEGMENT_VERSIONS:
         raise InvalidArgument(f"A segment holds 1 to {SEGMENT_VERSIONS} versions")
+    _decodable(sum([image.size for image in living]), "A segment")
     living.reverse()
     plans = bytearray()
     first, pieces = compare(living[0], base or NOTHING)
@@ -108,7 +109,6 @@ def seal(images: Sequence[Image | None], base: Image | None) -> bytes:
         plan, more = compare(image, later)
         write(plan, plans)
         pieces += more
-    _decodable(max(sum(map(len, pieces)), *(image.size for image in living)), "A segment")
     added = b"".join(pieces)
     packing, packed = _pack(added, _context(first, base or NOTHING), level=3)
     plans_packing, plans_packed = _RAW, bytes(plans)
@@ -183,10 +183,11 @@ class _Segment:
 
     def versions(self) -> Iterator[Image]:
         """The living versions, the last first."""
-        image = self.base
+        image, left = self.base, self.max_bytes
         for number in range(len(self.living)):
             plan = read(self.plans, len(image.strands)) if number else self.first
-            image = apply(plan, self.pieces.of(plan), image, max_bytes=self.max_bytes)
+            image = apply(plan, self.pieces.of(plan), image, max_bytes=left)
+            left -= image.size
             yield image
 
 
@@ -194,10 +195,10 @@ class _Pieces:
     """The added bytes, handed out edit by edit."""
 
     def __init__(self, added: bytes) -> None:
-        self.added = added
+        self.added = memoryview(added)  # a piece is copied once, into what it becomes a part of
         self.place = 0
 
-    def of(self, plan: Plan) -> Iterator[bytes]:
+    def of(self, plan: Plan) -> Iterator[memoryview]:
         for edit in plan.edits():
             end = self.place + edit.added
             if end > len(self.added):

@@ -100,7 +100,7 @@ def joined(chunks: Sequence[Chunk]) -> bytes:
     return chunks[0].body if len(chunks) == 1 else b"".join([chunk.body for chunk in chunks])
 
 
-def apply(plan: Plan, added: Iterator[bytes], base: Image, *, max_bytes: int) -> Image:
+def apply(plan: Plan, added: Iterator[memoryview], base: Image, *, max_bytes: int) -> Image:
     """The image that `compare` compared with `base`. `added` gives the bytes of one edit after the other."""
     skeleton = base.skeleton
     if plan.skeleton:
@@ -116,7 +116,7 @@ def apply(plan: Plan, added: Iterator[bytes], base: Image, *, max_bytes: int) ->
     return Image(skeleton, tuple(strands))
 
 
-def _spliced(plan: StrandPlan, added: Iterator[bytes], base: Image) -> Strand:
+def _spliced(plan: StrandPlan, added: Iterator[memoryview], base: Image) -> Strand:
     if plan.source >= len(base.strands):
         raise Corrupt("A difference does not fit its base: it has fewer lists")
     source = base.strands[plan.source] if plan.source >= 0 else None
@@ -144,7 +144,7 @@ def _spliced(plan: StrandPlan, added: Iterator[bytes], base: Image) -> Strand:
     return Strand(source.path, tuple(chunks), source.size + growth)
 
 
-def _cut(region: Region, old: Sequence[Chunk], added: bytes, last_count: int) -> list[Chunk]:
+def _cut(region: Region, old: Sequence[Chunk], added: memoryview, last_count: int) -> list[Chunk]:
     """The new chunks of a region; each may have grown from the old one at its place."""
     data = _edited(joined(old), region.edit, added)
     sizes = [*region.sizes, len(data) - sum(region.sizes)] if region.count else []
@@ -160,7 +160,7 @@ def _cut(region: Region, old: Sequence[Chunk], added: bytes, last_count: int) ->
     return chunks
 
 
-def _edited(old: bytes, edit: Edit, added: bytes) -> bytes:
+def _edited(old: bytes, edit: Edit, added: memoryview) -> bytes:
     end = len(old) - edit.suffix
     if end < edit.removed:
         raise Corrupt("A difference does not fit its base: it is too short")

@@ -25,6 +25,11 @@ _MAGIC = b"\x28\xb5\x2f\xfd"
 _LONG_PREFIX_BYTES = 128 * 1024
 _LONG_DATA_BYTES = 2 * 1024 * 1024
 
+# More than the first is made in pieces of that size, from pieces of the second: zstd's module itself joins what it has
+# made while its window still holds the same, and copies what it was given and can't take yet.
+_PIECE_BYTES = 1024 * 1024
+_INPUT_BYTES = 64 * 1024
+
 
 def compress(data: bytes, *, prefix: bytes = b"", level: int = 1) -> bytes:
     """One frame without its magic number, which may copy from `prefix`; `decompress` needs the same prefix.
@@ -51,22 +56,56 @@ class Packer:
 
 
 def decompress(frame: bytes, *, size: int, prefix: bytes = b"") -> bytes:
-    """The `size` bytes that `compress` made into `frame`; never more memory than the window and those.
+    """The `size` bytes that `compress` made into `frame`; never more memory than twice those, and the prefix.
 
     Raises Corrupt if the frame contains anything else.
     """
-    options = {_WINDOW_LOG_MAX: _window_log(len(prefix) + size)}
-    reader = zstd.ZstdDecompressor(zstd_dict=_prefix(prefix), options=options)
     try:
-        data = reader.decompress(_MAGIC + frame, max_length=size)
-        if not reader.eof and len(data) == size:
-            # The limit may stop the reader just before the end mark; nothing but that mark may follow.
-            data += reader.decompress(b"", max_length=1)
+        if size <= _PIECE_BYTES:
+            return _at_once(frame, size, prefix)
+        pieces = _in_pieces(frame, size, prefix)
     except (zstd.ZstdError, EOFError) as error:
         raise Corrupt(f"A compressed part can't be decompressed: {error}") from error
-    if len(data) != size or not reader.eof or reader.unused_data:
-        raise Corrupt("A compressed part does not contain what its header declares")
+    return b"".join(pieces)  # the reader is gone by now, and with it its window, which holds as much
+
+
+def _at_once(frame: bytes, size: int, prefix: bytes) -> bytes:
+    reader = _reader(size, prefix)
+    data = reader.decompress(_MAGIC + frame, max_length=size)
+    if not reader.eof and len(data) == size:
+        # The limit may stop the reader just before the end mark; nothing but that mark may follow.
+        data += reader.decompress(b"", max_length=1)
+    _check(reader, len(data), size)
     return data
+
+
+def _in_pieces(frame: bytes, size: int, prefix: bytes) -> list[bytes]:
+    """The same, and no byte more is made than one beyond the size, whatever the frame holds."""
+    reader = _reader(size, prefix)
+    made = 0
+    pieces: list[bytes] = []
+    given: memoryview | bytes = _MAGIC
+    rest = memoryview(frame)
+    while not reader.eof and made <= size:
+        if reader.needs_input and not given:
+            given, rest = rest[:_INPUT_BYTES], rest[_INPUT_BYTES:]
+            if not given:
+                break
+        pieces.append(reader.decompress(given, max_length=min(_PIECE_BYTES, size + 1 - made)))
+        made += len(pieces[-1])
+        given = b""
+    _check(reader, made + len(rest), size)
+    return pieces
+
+
+def _reader(size: int, prefix: bytes) -> zstd.ZstdDecompressor:
+    options = {_WINDOW_LOG_MAX: _window_log(len(prefix) + size)}
+    return zstd.ZstdDecompressor(zstd_dict=_prefix(prefix), options=options)
+
+
+def _check(reader: zstd.ZstdDecompressor, made: int, size: int) -> None:
+    if made != size or not reader.eof or reader.unused_data:
+        raise Corrupt("A compressed part does not contain what its header declares")
 
 
 def _prefix(prefix: bytes) -> tuple[zstd.ZstdDict, int] | None:

@@ -225,6 +225,15 @@ def test_a_state_may_not_outgrow_the_bound_by_its_base():
         delta.decode(data, base, max_bytes=1400)
 
 
+def test_the_versions_of_a_segment_may_not_outgrow_the_bound_together():
+    images = [Image.of({"a": b"a" * 1000, "b": n}) for n in range(10)]
+    data = delta.seal(images, None)
+    size = sum(image.size for image in images)
+    assert delta.unseal_all(data, None, max_bytes=size) == images
+    with pytest.raises(Corrupt):
+        delta.unseal_all(data, None, max_bytes=size - 1)
+
+
 def test_what_could_not_be_read_again_is_not_written(monkeypatch):
     image, other = Image.of({"a": b"a" * 1000}), Image.of({"a": b"b" * 1000})
     monkeypatch.setattr(delta, "MAX_BYTES", image.size)

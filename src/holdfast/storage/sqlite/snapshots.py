@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.cells import Cells
     from holdfast.storage.sqlite.database import Database
 
+log = logging.getLogger("holdfast")
+
 
 class Snapshots:
     """Reads and writes snapshots through one connection; whoever calls holds the transaction."""
@@ -27,6 +30,9 @@ class Snapshots:
         """Keeps the record's snapshot, if it has one, and returns the record with its hash in its stead."""
         if not isinstance(record, RlmToolCall | RlmComplete) or record.snapshot is None:
             return record
+        if len(record.snapshot) > patch.MAX_BYTES:  # without it, the run is replayed from an earlier one
+            log.info("A snapshot of %s bytes is not kept: %s are the most", len(record.snapshot), patch.MAX_BYTES)
+            return record.evolve(snapshot=None)
         run = _line(record)
         number = self._count(key, run)
         base_number = patch.skip_base(number)
@@ -83,8 +89,8 @@ class Snapshots:
             patches.append(self.cells.unpack_bytes(b"snapshot", at, base, cell))
             at = base
         data: bytes | None = None
-        for one in reversed(patches):
-            data = patch.decode(one, data)
+        while patches:
+            data = patch.decode(patches.pop(), data)
         return data or b""
 
     def _count(self, key: int, run: str | bytes) -> int:

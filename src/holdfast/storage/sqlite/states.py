@@ -49,13 +49,15 @@ class _Part:
         self.keys: list[int] = []
         self.images: list[Image] = []
         self.dead = 0
-        self.size = 0
+        self.size = 0  # of the deltas
+        self.made = 0  # by whoever reads it
 
     def add(self, key: int, image: Image, size: int, *, live: bool) -> None:
         self.keys.append(key)
         self.images.append(image)
         self.dead += not live
         self.size += size
+        self.made += image.size
 
 
 class States:
@@ -170,6 +172,9 @@ class States:
         for key, live, cell in rows:
             image = delta.decode(self.cells.unpack_bytes(b"state", key, None, cell), image)
             if live or key in needed:
+                if part.keys and part.made + image.size > delta.MAX_BYTES:
+                    base_key, base = self._write_part(part, base_key, base)
+                    part = _Part()
                 part.add(key, image, len(cell), live=live)
             if part.size > SEGMENT_BYTES:
                 base_key, base = self._write_part(part, base_key, base)

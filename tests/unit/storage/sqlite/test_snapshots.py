@@ -52,6 +52,14 @@ async def test_runs_without_a_session_are_kept_apart(store):
     assert max(small, last) < 300
 
 
+async def test_one_that_is_too_large_to_be_read_again_is_not_kept_and_stops_nobody(store, monkeypatch):
+    monkeypatch.setattr("holdfast.history.patch.MAX_BYTES", len(HEAP))
+    await commit(store, records=(begun("a", "s"), called("a", HEAP, "s"), called("a", HEAP + b"2", "s")))
+    assert len(await sizes(store)) == 1
+    assert await store.snapshot("agent", 2) == HEAP
+    assert await store.snapshot("agent", 3) is None
+
+
 async def test_a_damaged_snapshot_is_corrupt_alone_and_with_those_built_on_it(store):
     await commit(
         store, records=(begun("a", "s"), called("a", HEAP, "s"), called("a", HEAP + b"2", "s"), called("b", HEAP))
