@@ -172,7 +172,7 @@ def _weights(path: Path) -> Combination:
             plain = json.loads(file.read(_LINE_BYTES_MAX))
     except OSError as error:
         raise Unopenable(f"{path} can't be read: {error.strerror}", path=str(path)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{path} is no JSON: {error}", path=str(path)) from error
     return Combination.from_dict(plain)
 

@@ -117,7 +117,7 @@ def _value(text: str) -> Any:
 
     try:
         return from_json(json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(
             f"--result is no JSON: {error}", hint=f"A text needs quotes of its own: --result '{json.dumps(text)}'."
         ) from None

@@ -187,7 +187,7 @@ def _inputs(given: tuple[str, ...]) -> dict[str, Any]:
             name = name[:-1]
             try:
                 inputs[name] = json.loads(value)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise click.UsageError(f"--input {text} has no JSON after its sign: {error}") from error
         else:
             inputs[name] = value

@@ -89,15 +89,22 @@ def text_of(value: Any) -> str:
         return ""
     try:
         return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_plain)
-    except (TypeError, ValueError):  # keys of several kinds, or a ring
-        return _ADDRESS.sub("0x", repr(value))
+    except (TypeError, ValueError, RecursionError):  # keys of several kinds, a ring, or deeper than JSON goes
+        return _shown(value)
 
 
 def _plain(value: Any) -> Any:
     try:
         return to_json(value, path="")
     except HoldfastError:  # a live object: what it shows of itself must do
+        return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    try:
         return _ADDRESS.sub("0x", repr(value))
+    except (ValueError, RecursionError):  # a number of more digits than Python writes, or deeper than it goes
+        return type(value).__name__
 
 
 def _hashed(text: str) -> str:
@@ -132,7 +139,7 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
         if depth == 0 and value[:1] in ("{", "["):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 yield value
             else:
                 yield from _strings(value, 1)

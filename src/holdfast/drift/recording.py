@@ -54,7 +54,7 @@ def runs_in(lines: Iterable[str | bytes]) -> list[RecordedRun]:
             else:
                 run.events += _events_of(plain, calls)
                 run.labels += [None] * (len(run.events) - len(run.labels))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidImport(
                 f"Line {number} is no event: {error!r}",
                 line=number,
@@ -88,7 +88,7 @@ def _arguments(arguments: Any, sha: Any) -> Any:
         return arguments
     try:
         json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"text": arguments, "hash": sha}
     return arguments
 

@@ -99,3 +99,28 @@ def test_what_has_nothing_to_carry_out_does_nothing(arguments):
 )
 def test_what_has_something_to_carry_out_does_something(arguments):
     assert not does_nothing(Event(action="bash", arguments=arguments))
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+TOO_MUCH = {
+    "lists in a text": "[" * 100_000,
+    "objects in a text": '{"a":' * 100_000,
+    "digits in a text": '{"a":' + "9" * 6000 + "}",
+    "lists": nested(5000),
+    "lists in a dict": {1: nested(5000)},
+    "a number": 10**5000,
+    "a number in a list": [10**5000],
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_nothing_is_too_deep_or_too_large_to_be_looked_at(name):
+    """It is what a model wrote or a tool returned, and the agent goes on with it."""
+    event = Event(action="a", arguments=TOO_MUCH[name], outcome=TOO_MUCH[name], error="failed")
+    assert [call_print(event), outcome_print(event), mistake_print(event), str(does_nothing(event))]
