@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from holdfast.storage.sqlite.waiting import Waiting
+
 NOTE_BYTES: Final = 128
 
 
@@ -23,16 +25,28 @@ class TurnLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.waiting = Waiting(path)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._wait()
         try:
             yield
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
+    def _wait(self) -> None:
+        self.waiting.begin()
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        finally:
+            self.waiting.end()
+
     def close(self) -> None:
+        self.waiting.stop()
         os.close(self._descriptor)
 
 
