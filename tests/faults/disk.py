@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.storage import durably
+from holdfast.storage import durably, files
 from holdfast.storage.sqlite import keyring
 from tests.faults.vfs import FaultyFile, FaultyVFS
 
@@ -190,6 +190,12 @@ class RecordingOS:
         elif inode:
             self._disk.events.append(Synced(inode))
 
+    def pwrite(self, descriptor, data, offset):
+        written = os.pwrite(descriptor, data, offset)
+        if inode := self._inodes.get(descriptor):
+            self._disk.events.append(Wrote(inode, offset, bytes(data)))
+        return written
+
     def replace(self, old, new):
         os.replace(old, new)  # noqa: PTH105 - it stands for this very function
         self._disk.renamed(old, new)
@@ -204,6 +210,28 @@ class RecordingOS:
         return _RecordedWrites(file, self._disk, self._inodes.get(descriptor) or 0)
 
 
+@contextmanager
+def recorded_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """A disk in a new folder, on which a storage of files can be made."""
+    folder.mkdir()
+    disk = Disk(folder)
+    recording = RecordingOS(disk)
+    unlink = Path.unlink
+
+    def recorded_unlink(path, *, missing_ok=False):
+        there = path.exists()
+        unlink(path, missing_ok=missing_ok)
+        if there and disk.knows(path):
+            disk.deleted(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(durably, "os", recording)
+        patched.setattr(durably, "open", recording.open_file, raising=False)
+        patched.setattr(files, "os", recording)
+        patched.setattr(Path, "unlink", recorded_unlink)
+        yield disk
+
+
 @asynccontextmanager
 async def recorded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, **faults: Any
@@ -212,11 +240,11 @@ async def recorded(
     os.mkdir(folder)  # noqa: PTH102 - nobody else waits
     disk = Disk(folder)
     vfs = RecordingVFS(disk, **faults)
-    files = RecordingOS(disk)
+    recording = RecordingOS(disk)
     with monkeypatch.context() as patched:
-        patched.setattr(durably, "os", files)
-        patched.setattr(durably, "open", files.open_file, raising=False)
-        patched.setattr(keyring, "os", files)
+        patched.setattr(durably, "os", recording)
+        patched.setattr(durably, "open", recording.open_file, raising=False)
+        patched.setattr(keyring, "os", recording)
         yield disk, vfs
 
 

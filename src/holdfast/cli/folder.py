@@ -39,4 +39,4 @@ class FolderStore(StorageAdapter):
         return await super()._page(query, limit, offset)
 
     def _everyone(self, limit: int, offset: int) -> list[Checkpoint]:
-        return self.files._page(None, lambda _: True, limit, offset)  # noqa: SLF001 - the same page, of all users
+        return self.files._page(None, None, limit, offset)  # noqa: SLF001 - the same page, of all users

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
-from holdfast.errors import InvalidArgument, MissingMethod, UnknownCheckpoint
+from holdfast.errors import Corrupt, InvalidArgument, MissingMethod, UnknownCheckpoint
 from holdfast.history.checkpoint import Kind
 from holdfast.history.image import Image
 from holdfast.storage import rules
@@ -173,7 +174,12 @@ class StorageAdapter:
         head = self._heads.get(change.agent_id) or Head(user_id=change.user_id)
         if change.checkpoint is not None:
             Kind.of(change.checkpoint.kind)
-            newest = await self._newest(change)
+            try:
+                newest = await self._newest(change)
+            except Corrupt:
+                if change.agent_id not in self._heads:
+                    raise
+                newest = None  # what this object saved last is known, and damage must not keep the agent from going on
             if newest is not None and (newest.position > head.seq or head.tip_id is None):
                 seq = max(head.seq, newest.position)
                 head = head.evolve(user_id=newest.user_id, seq=seq, tip_id=newest.id, agent_type=newest.agent_type)
@@ -278,8 +284,9 @@ class StorageAdapter:
     async def _next_number(self, changes: tuple[Change, ...]) -> int:
         number = self._commits
         for user_id in {change.user_id for change in changes}:
-            page = await self._page(Query(user_id=user_id), 1 if number else _PAGE, 0)
-            number = max([number, *(found.commit_number for found in page)])
+            with suppress(Corrupt):  # of another agent, maybe: it must not keep this one from going on
+                page = await self._page(Query(user_id=user_id), 1 if number else _PAGE, 0)
+                number = max([number, *(found.commit_number for found in page)])
         return number + 1
 
     def _info(self, listed: list[Checkpoint]) -> AgentInfo:

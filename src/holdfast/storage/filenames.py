@@ -60,7 +60,12 @@ def is_temporary(name: str) -> bool:
 def may_be_of(name: str, agent_id: str) -> bool:
     """Whether a file can be this agent's. A name that nobody made here says nothing, so its file must be read."""
     parts = parts_of(name)
-    return parts is None or parts.agent in (escape(agent_id), agent_id)
+    return parts is None or parts.agent in parts_for(agent_id)
+
+
+def parts_for(agent_id: str) -> tuple[str, str]:
+    """What stands for an agent in the names of its files: those made here, and those that somebody else makes."""
+    return escape(agent_id), agent_id
 
 
 def escape(agent_id: str) -> str:

@@ -7,9 +7,8 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +28,8 @@ class FileCheckpointStorage(CheckpointStorage):
     """Checkpoints as JSON files that a person can read, `<agent_id>_<YYYYMMDDHHMMSS>_<kind>.checkpoint` (UTC).
 
     Each file is there whole or not at all, and holds a SHA-256 over its content. That detects damage; it does not
-    detect forgery, because whoever changes a file can compute the hash anew. Keep what must be authentic in SQLite.
+    detect forgery, because whoever changes a file can compute the hash anew, nor that a file was removed. Keep what
+    must be authentic in SQLite. While a damaged file is there, what lists its agent is Corrupt.
 
     Files of the same shape that somebody else wrote, without the `integrity` field, are read too, with
     `verified=False`. Everything else in the folder is left alone. Any number of processes may use it at once.
@@ -47,14 +47,10 @@ class FileCheckpointStorage(CheckpointStorage):
         return await asyncio.to_thread(self._load, checkpoint_id)
 
     async def list_by_user(self, user_id: str, limit: int, offset: int) -> list[Checkpoint]:
-        return await asyncio.to_thread(
-            self._page, None, lambda checkpoint: checkpoint.user_id == user_id, limit, offset
-        )
+        return await asyncio.to_thread(self._page, None, user_id, limit, offset)
 
     async def list_by_agent(self, agent_id: str, limit: int, offset: int) -> list[Checkpoint]:
-        return await asyncio.to_thread(
-            self._page, agent_id, lambda checkpoint: checkpoint.agent_id == agent_id, limit, offset
-        )
+        return await asyncio.to_thread(self._page, agent_id, None, limit, offset)
 
     async def delete(self, checkpoint_id: str) -> bool:
         return await asyncio.to_thread(self._delete, checkpoint_id)
@@ -112,14 +108,8 @@ class FileCheckpointStorage(CheckpointStorage):
         return None if entry is None else entry.path
 
     def entries(self, agent_id: str | None = None, kind: str | None = None) -> list[Path]:
-        """The files of an agent and a kind, newest first, without reading their states."""
-        return [
-            entry.path
-            for entry in self._folder.entries(agent_id)
-            if entry.checkpoint is not None
-            and agent_id in (None, entry.checkpoint.agent_id)
-            and kind in (None, entry.checkpoint.kind)
-        ]
+        """The files of an agent and a kind, newest first. Corrupt if a damaged one may be among them."""
+        return [path for path, found in self._folder.whole(agent_id) if kind in (None, found.kind)]
 
     # --- in a thread
 
@@ -135,11 +125,8 @@ class FileCheckpointStorage(CheckpointStorage):
             error.checkpoint_id = error.ids["checkpoint_id"] = checkpoint_id
             raise
 
-    def _page(
-        self, agent_id: str | None, selects: Callable[[Checkpoint], bool], limit: int, offset: int
-    ) -> list[Checkpoint]:
-        page = islice(self._folder.whole(agent_id, selects), offset, offset + limit)
-        return [detached(entry.checkpoint) for entry in page if entry.checkpoint is not None]
+    def _page(self, agent_id: str | None, user_id: str | None, limit: int, offset: int) -> list[Checkpoint]:
+        return [detached(found) for _, found in self._folder.whole(agent_id, user_id)[offset : offset + limit]]
 
     def _delete(self, checkpoint_id: str) -> bool:
         if not self.directory.is_dir():

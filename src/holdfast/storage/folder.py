@@ -6,11 +6,10 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import StorageFailed
+from holdfast.errors import Corrupt, StorageFailed
 from holdfast.history.checkpoint import Checkpoint
 from holdfast.storage import document, filenames
 
@@ -61,13 +60,28 @@ class Folder:
             current.append(entry)
         return current
 
-    def whole(self, agent_id: str | None, selects: Callable[[Checkpoint], bool]) -> Iterator[Entry]:
-        """The entries whose content matches its hash, newest first. What is damaged is named in the log."""
+    def whole(self, agent_id: str | None = None, user_id: str | None = None) -> list[tuple[Path, Checkpoint]]:
+        """The files of an agent or a user that match their hash, newest first, with the checkpoints but no states.
+
+        Raises Corrupt if a damaged file may be one of them: nothing in it can be believed, neither whose it is nor
+        how new. Its name says whose; of a file whose name was not made here it is only said in the log.
+        """
+        whole: list[tuple[Path, Checkpoint]] = []
+        damaged: list[tuple[Entry, str]] = []
         for entry in self.entries(agent_id):
-            if entry.checkpoint is not None and not selects(entry.checkpoint):
-                continue
-            if self.is_whole(entry):
-                yield entry
+            if self.is_whole(entry) and entry.checkpoint is not None:
+                whole.append((entry.path, entry.checkpoint))
+            elif entry.damage is not None and (parts := filenames.parts_of(entry.path.name)) is not None:
+                damaged.append((entry, parts.agent))
+        users = {agent: found.user_id for _, found in whole for agent in filenames.parts_for(found.agent_id)}
+        for entry, agent in damaged:
+            if user_id is None or users.get(agent, user_id) == user_id:  # it may be the only one of its agent
+                raise _corrupt(entry, agent)
+        return [
+            (path, found)
+            for path, found in whole
+            if agent_id in (None, found.agent_id) and user_id in (None, found.user_id)
+        ]
 
     def is_whole(self, entry: Entry) -> bool:
         """Reads the whole file, unless that was done since it changed last. What was removed just now is not whole."""
@@ -141,4 +155,16 @@ class Folder:
 
     def _damaged(self, entry: Entry, reason: Exception) -> None:
         entry.damage = str(reason)
-        log.warning("Checkpoint file %s is damaged and is left out: %s", entry.path, reason)
+        log.warning("Checkpoint file %s is damaged: %s", entry.path, reason)
+
+
+def _corrupt(entry: Entry, agent: str) -> Corrupt:
+    agent_id = filenames.unescape(agent) or agent
+    return Corrupt(
+        f"Checkpoint file {entry.path} of agent {agent_id} is damaged: {entry.damage}",
+        checkpoint_id=entry.id,
+        agent_id=agent_id,
+        path=str(entry.path),
+        hint="`verify` names the checkpoints that are whole, and they can be loaded. Move the damaged file elsewhere, "
+        "or delete it, and its agent goes on from the newest of them.",
+    )

@@ -255,12 +255,14 @@ def test_a_folder_of_files_is_a_store_too(holdfast, folder):
     assert _everything_in(folder) == before
 
 
-def test_a_damaged_file_of_a_folder_is_left_out_with_a_warning(holdfast, folder):
+def test_a_damaged_file_of_a_folder_is_named_by_whatever_lists_its_agent(holdfast, folder):
     path = min(folder.glob("*.checkpoint"))
     path.write_bytes(path.read_bytes().replace(b"guests", b"guesses"))
-    ran = holdfast("list", "--store", folder, "--json")
-    assert (ran.code, len(json.loads(ran.out))) == (0, 3)
-    assert re.fullmatch(r"warning: .*is damaged.*\n", ran.err)
+    for words in (["list"], ["log", "--agent", "one"], ["show", "one@latest"], ["stats"]):
+        ran = holdfast(*words, "--store", folder)
+        assert (ran.code, ran.out) == (3, "")
+        assert re.search(rf"error: .*{path.name} of agent one is damaged", ran.err)
+    assert holdfast("show", "two@latest", "--store", folder).code == 0
     assert holdfast("verify", "--store", folder).code == 3
 
 

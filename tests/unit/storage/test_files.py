@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import CheckpointManager
 from holdfast.errors import Corrupt, InvalidArgument, ReadOnly, StorageFailed, UnknownCheckpoint
 from holdfast.storage import filenames
 from holdfast.storage.files import FileCheckpointStorage
 from holdfast.testing.samples import NOON, ODD_STATE, checkpoint
+from tests.unit.durable.samples import Agent
 
 # That the async methods never block is a matter of tests/conformance.
 pytestmark = pytest.mark.blocks_the_loop("the plain methods are called between the async ones")
@@ -279,16 +281,24 @@ async def test_a_file_that_is_no_checkpoint_is_named_and_hides_no_other(storage,
 # --- damage
 
 
-async def test_a_damaged_state_is_not_listed_and_not_loaded(storage, caplog):
-    whole = storage.write(checkpoint(state={"kept": 1}))
+async def test_whatever_asks_for_a_damaged_state_is_told_its_file_and_agent(storage, caplog):
+    kept = checkpoint(state={"kept": 1})
+    storage.write(kept)
     saved = checkpoint(state={"secret": "agent"})
     path = storage.write(saved)
     damage(path, b'"secret": "agent"', b'"secret": "Agent"')
     for fresh in (storage, FileCheckpointStorage(storage.directory)):
-        assert [one.id for one in await fresh.list_by_user("user", 10, 0)] == [storage.read(whole).id]
+        for ask in (fresh.list_by_user("user", 10, 0), fresh.list_by_agent("agent", 1, 0)):
+            with pytest.raises(Corrupt) as refused:
+                await ask
+            assert (refused.value.checkpoint_id, refused.value.path) == (saved.id, str(path))
+            assert refused.value.agent_id == "agent"
+        with pytest.raises(Corrupt):
+            fresh.entries("agent")
         with pytest.raises(Corrupt) as refused:
             await fresh.load(saved.id)
         assert (refused.value.checkpoint_id, refused.value.path) == (saved.id, str(path))
+        assert (await fresh.load(kept.id)).state == {"kept": 1}, "what is whole can be loaded"
         [named] = (await fresh.verify()).damaged
         assert (named.id, named.agent_id) == (saved.id, "agent")
     assert str(path) in caplog.text
@@ -317,8 +327,52 @@ async def test_a_truncated_file_is_remembered_by_its_id(storage):
     assert refused.value.checkpoint_id == saved.id
 
 
+async def test_damage_of_one_agent_is_no_other_agents(storage):
+    others = [checkpoint("other", user_id="her"), checkpoint("third")]
+    for one in others:
+        storage.write(one)
+    storage.write(checkpoint("agent"))
+    storage.write(checkpoint("agent")).write_text("{}")
+    assert [one.id for one in await storage.list_by_agent("other", 10, 0)] == [others[0].id]
+    assert [one.id for one in await storage.list_by_agent("third", 10, 0)] == [others[1].id]
+    assert [one.id for one in await storage.list_by_user("her", 10, 0)] == [others[0].id]
+    with pytest.raises(Corrupt):
+        await storage.list_by_user("user", 10, 0)
+
+
+async def test_a_damaged_file_of_an_agent_that_nobody_else_knows_may_be_anybodys(storage):
+    storage.write(checkpoint("agent"))
+    alone = storage.write(checkpoint("alone", user_id="her"))
+    damage(alone, b'"her"', b'"hex"')
+    for user_id in ("her", "user"):
+        with pytest.raises(Corrupt) as refused:
+            await storage.list_by_user(user_id, 10, 0)
+        assert refused.value.agent_id == "alone"
+    alone.unlink()
+    assert len(await storage.list_by_user("user", 10, 0)) == 1
+
+
+async def test_who_has_saved_before_goes_on_saving_and_who_has_not_is_told(storage):
+    manager = CheckpointManager(storage)
+    agent, other = Agent("ada"), Agent("bob")
+    await manager.save(agent)
+    second = await manager.save(agent)
+    damage(storage.path_of(second), b'"steps"', b'"stops"')
+    third = await manager.save(agent)
+    assert (await manager.load(third)).position == 3
+    assert await manager.save(other)
+    newcomer = CheckpointManager(FileCheckpointStorage(storage.directory))
+    for ask in (lambda: newcomer.latest("ada"), lambda: newcomer.save(Agent("ada"))):
+        with pytest.raises(Corrupt, match="ada"):
+            await ask()
+    assert await newcomer.save(other)
+    storage.path_of(second).unlink()
+    assert (await newcomer.latest("ada")).id == third
+
+
 @pytest.mark.parametrize("at", range(0, 1200, 37))
 async def test_no_flipped_bit_goes_unnoticed(storage, at):
+    storage.write(checkpoint("other", user_id="her"))
     saved = checkpoint(state={"value": "a" * 200})
     path = storage.write(saved)
     data = bytearray(path.read_bytes())
@@ -328,6 +382,10 @@ async def test_no_flipped_bit_goes_unnoticed(storage, at):
         read = storage.read(path)
     except Corrupt:
         assert not (await storage.verify()).ok
+        for ask in (storage.list_by_agent("agent", 1, 0), storage.list_by_user("user", 1, 0)):
+            with pytest.raises(Corrupt, match="agent"):
+                await ask
+        assert len(await storage.list_by_agent("other", 9, 0)) == 1
     else:
         # Only a space may have become another character that JSON passes over, or the integrity another key.
         assert read.evolve(verified=True) == saved.evolve(commit_number=1)
