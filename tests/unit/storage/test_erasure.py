@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+from collections import Counter
+
 import pytest
 
-from holdfast import CheckpointManager, SQLiteCheckpointStorage
+from holdfast import CheckpointManager, PythonRunner, SQLiteCheckpointStorage
+from holdfast.history.records import AssistantMessage, UserMessage
+from holdfast.testing.samples import commit, continued
 from tests.faults.report import tell
 
 pytestmark = pytest.mark.faults
@@ -71,3 +77,72 @@ async def test_a_deleted_checkpoints_content_is_not_left_in_the_file(tmp_path):
         secrets=len(marks), found=len(found),
     )  # fmt: skip
     assert found == []
+
+
+KINDS = ("state", "metadata", "summary", "message", "call", "mail", "code", "argument", "print", "result", "output")
+PROGRAM = """
+code = {code!r}
+print({print!r})
+await look({argument!r})
+{output!r}
+"""
+
+
+async def lives(store, user, marks):
+    """An agent of this user comes to one secret of every kind; each is random, so that nothing compresses it away."""
+    result = marks[user, "result"]
+
+    async def look(_what):
+        return result
+
+    def mark(kind):
+        return marks[user, kind]
+
+    message = UserMessage(content=mark("message"))
+    call = {"id": f"c-{user}", "name": "look", "arguments": json.dumps({"q": mark("call")})}
+    answer = AssistantMessage(content="", tool_calls=[call])
+    await continued(
+        store, user, user_id=user, state={"x": mark("state")}, metadata={"x": mark("metadata")},
+        context_summary=mark("summary"), records=(message, answer),
+    )  # fmt: skip
+    await store.send(user, user, mark("mail"), sender="somebody")
+    runner = PythonRunner(store, tools=[look], type_check=False)
+    program = PROGRAM.format(**{kind: mark(kind) for kind in ("code", "print", "argument", "output")})
+    done = await runner.run(user, program, f"call-{user}", user_id=user)
+    assert (done.output, done.is_error) == (mark("output"), False)
+
+
+def left_of(folder, marks, user):
+    """How many of the user's secrets of each kind any file of the store still has."""
+    files = b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+    return Counter(kind for (whose, kind), mark in marks.items() if whose == user and mark.encode() in files)
+
+
+async def test_nothing_that_an_agent_ever_said_heard_or_ran_is_left(tmp_path):
+    store = SQLiteCheckpointStorage(tmp_path / "s.db")
+    users = [f"{who}{number}" for number in range(4) for who in ("ada", "bob")]  # in turn: they share pages
+    marks = {(user, kind): secrets.token_hex(8) for user in users for kind in KINDS}
+    for user in users:
+        await lives(store, user, marks)
+    for user in users:
+        assert left_of(tmp_path, marks, user) == dict.fromkeys(KINDS, 1), "the test can see what is there"
+    for user in users[::2]:
+        await commit(store, user, user_id=user, erase=True)
+    await store.collect_garbage()
+    for user in users[::2]:
+        assert not left_of(tmp_path, marks, user), "not even while the store is open, in its log"
+    for user in users[1::2]:
+        assert left_of(tmp_path, marks, user)["state"]
+    await store.close()
+    assert not any(left_of(tmp_path, marks, user) for user in users[::2])
+
+
+async def test_the_names_of_an_agent_and_its_user_stay_in_its_tombstone(tmp_path):
+    """By them an erased agent's numbers are not given again, and nobody else may have its name. The docs say so."""
+    path = tmp_path / "s.db"
+    manager = CheckpointManager(SQLiteCheckpointStorage(path))
+    await manager.save(Agent("trip-4711", "jane"))
+    await manager.clear_user_history("jane")
+    await manager.collect_garbage()
+    await manager.close()
+    assert path.read_bytes().count(b"trip-4711") == path.read_bytes().count(b"jane") == 2  # a row and an index
