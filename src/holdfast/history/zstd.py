@@ -94,7 +94,9 @@ def _in_pieces(frame: bytes, size: int, prefix: bytes) -> list[bytes]:
         pieces.append(reader.decompress(given, max_length=min(_PIECE_BYTES, size + 1 - made)))
         made += len(pieces[-1])
         given = b""
-    _check(reader, made + len(rest), size)
+    _check(reader, made, size)
+    if rest:
+        raise Corrupt("A compressed part goes on after its end")
     return pieces
 
 

@@ -124,3 +124,15 @@ def test_no_version_is_more_than_six_patches_from_a_whole_one(index):
 def test_what_was_written_once_is_readable_for_ever():
     assert patch.decode(bytes.fromhex("323c203c4d0000186162630100f67443"), b"abcd" * 10) == b"abc" * 20
     assert patch.decode(bytes.fromhex("3003616263"), None) == b"abc"
+
+
+def test_what_follows_a_large_part_is_no_substitute_for_what_it_lacks():
+    """The frame ends where a piece of the input does, so that only what was not read yet tells that there is more."""
+    size = 2_000_000
+    while len(zstd.compress(random.Random(size).randbytes(size))) % (64 * 1024):
+        size += -len(zstd.compress(random.Random(size).randbytes(size))) % (64 * 1024)
+    frame = zstd.compress(random.Random(size).randbytes(size))
+    assert len(zstd.decompress(frame, size=size)) == size
+    for more in (1, 100, 100_000):
+        with pytest.raises(Corrupt):
+            zstd.decompress(frame + bytes(more), size=size + more)
