@@ -62,11 +62,10 @@ def test_a_decoder_that_believes_what_it_is_told_is_found_out():
 @pytest.mark.timeout(600 if LONG else 60)
 def test_what_a_few_bytes_make_takes_three_times_the_limit_at_most():
     told = decoded("bombs", "" if LONG else "patch on a base,one list")
+    tell("Bombs", "Some KB that make all that a decoder makes, in a process with room for three times that.",
+         bombs=told["bombs"], broken=len(told["broken"]))  # fmt: skip
     assert told["broken"] == {}
     assert told["largest"] < 1 << 16
-    if LONG:
-        tell("Bombs", "Some KB that make all that a decoder makes, in a process with room for three times that.",
-             bombs=told["bombs"], broken=0)  # fmt: skip
 
 
 @pytest.mark.slow
