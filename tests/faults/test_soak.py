@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.anyio, pytest.mark.slow]
 
 SECONDS = float(os.environ.get("HOLDFAST_SOAK_SECONDS") or (120 if LONG else 3))
 SAMPLES = 40
-ERASED_BYTES = 150  # that an erased agent may leave behind, so that nobody takes its place unnoticed
+ERASED_BYTES = 200  # that an erased agent may leave behind, so that nobody takes its place unnoticed
 CODE = "total = 0\nfor n in range(3):\n    total += await add(n, 1)\ntotal"
 
 
