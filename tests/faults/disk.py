@@ -19,7 +19,7 @@ import apsw
 import pytest
 
 from holdfast.storage import durably, files
-from holdfast.storage.sqlite import keyring
+from holdfast.storage.sqlite import keyring, lastcommit
 from tests.faults.vfs import FaultyFile, FaultyVFS
 
 
@@ -165,7 +165,7 @@ class RecordingVFS(FaultyVFS):
 
 
 class RecordingOS:
-    """The module `os` for whoever writes files beside SQLite: key files, that is."""
+    """The module `os` for whoever writes files beside SQLite: key files, and the note of the last commit."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -195,6 +195,11 @@ class RecordingOS:
         if inode := self._inodes.get(descriptor):
             self._disk.events.append(Wrote(inode, offset, bytes(data)))
         return written
+
+    def ftruncate(self, descriptor, size):
+        os.ftruncate(descriptor, size)
+        if inode := self._inodes.get(descriptor):
+            self._disk.events.append(Truncated(inode, size))
 
     def replace(self, old, new):
         os.replace(old, new)  # noqa: PTH105 - it stands for this very function
@@ -245,6 +250,7 @@ async def recorded(
         patched.setattr(durably, "os", recording)
         patched.setattr(durably, "open", recording.open_file, raising=False)
         patched.setattr(keyring, "os", recording)
+        patched.setattr(lastcommit, "os", recording)
         yield disk, vfs
 
 

@@ -15,7 +15,7 @@ from holdfast.errors import Corrupt, DiskFull, InvalidArgument, StorageFailed, U
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
 from holdfast.storage.durably import sync_folder, write_whole
-from holdfast.storage.sqlite import failures, lifetime, opening
+from holdfast.storage.sqlite import failures, lastcommit, lifetime, opening
 from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.keyring import check_keys, find_ring, incoming_path
 from holdfast.storage.sqlite.locks import Presence, TurnLock
@@ -73,8 +73,10 @@ def restore_backup(
         raise InvalidArgument(f"{target} is the backup itself", hint="Choose another path.")
     _check_target(target, overwrite=overwrite)
     steady = _Steady(source)
+    last = lastcommit.read(source)
     with _temporary(target) as copy, closing(opening.connect_read_only(source, vfs=None)) as db:
         db.execute("BEGIN")
+        lastcommit.check(source, db, last)
         ring = find_ring(db, source, key)
         check_keys(db, ring, source)
         _copy(db, copy, progress)
@@ -182,6 +184,7 @@ def _put_in_place(copy: Path, target: Path, ring: Ring | None, *, is_store: bool
                 _quieten(target)
             if ring is not None:
                 write_whole(incoming_path(target), keys.ring_text(ring).encode(), mode=0o600)
+            lastcommit.forget(target)
             os.replace(copy, target)
             sync_folder(target.parent)
             if ring is not None:

@@ -10,7 +10,9 @@ import apsw
 from holdfast.errors import HoldfastError
 from holdfast.storage.protocol import Damage, Report
 
-SENSELESS = (apsw.Error, TypeError, ValueError, LookupError, ArithmeticError, RecursionError, AttributeError)
+UNREADABLE = (TypeError, ValueError, LookupError, ArithmeticError, RecursionError, AttributeError)
+
+SENSELESS = (apsw.Error, *UNREADABLE)
 """What reading damaged rows can end in, beside our own errors: SQLite's columns can hold any type."""
 
 

@@ -71,11 +71,16 @@ class KnownRows(Rows):
         else:
             super().put_store(store)
 
-    def settle(self) -> None:
-        """Writes what the commits of this transaction left the store's row at. To be called before it is committed."""
-        if self._unwritten and self._store is not None:
-            super().put_store(self._store)
+    def settle(self) -> int | None:
+        """Writes what the commits of this transaction left the store's row at. To be called before it is committed.
+
+        Returns the number of the last of them; None if there was none.
+        """
+        if not self._unwritten or self._store is None:
+            return None
         self._unwritten = False
+        super().put_store(self._store)
+        return self._store.commit_number
 
     def agent(self, agent_id: str) -> AgentRow | None:
         if not self._inside:

@@ -75,6 +75,14 @@ def _check_header(path: Path) -> None:
         raise _refusal(path, "is a SQLite database, but not a Holdfast store", "Choose another path.")
 
 
+def has_content(path: Path) -> bool:
+    """Whether there is a file that is not empty. Asked of its name: nothing is opened."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def _refusal(path: Path, what: str, hint: str) -> Unopenable:
     return Unopenable(f"{path} {what}", path=str(path), hint=hint)
 
@@ -100,8 +108,9 @@ def network_kind(path: Path) -> str | None:
 def connect_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
     """A connection that writes: WAL, synchronous FULL; a new file also gets incremental vacuum."""
     db = _connect(str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs, path)
-    db.execute(f"PRAGMA page_size={PAGE_BYTES}")  # both take effect in an empty file only
-    db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    if db.execute("PRAGMA page_count").fetchone() == (0,):
+        db.execute(f"PRAGMA page_size={PAGE_BYTES}")
+        db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # which would write, and so end a log that has not been checked
     [(mode,)] = db.execute("PRAGMA journal_mode=WAL").fetchall()
     if mode != "wal":  # it says so and goes on without, where an acknowledged commit can be taken back by a power cut
         db.close()

@@ -14,7 +14,7 @@ import apsw
 from holdfast.errors import Closed, HoldfastError
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
-from holdfast.storage.sqlite import failures, lifetime, locks, opening
+from holdfast.storage.sqlite import failures, lastcommit, lifetime, locks, opening
 from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.keyring import check_keys, find_ring
 from holdfast.storage.sqlite.reader import Reader
@@ -114,17 +114,20 @@ class ReadSide:
     def _connected(self, path: Path) -> tuple[apsw.Connection, Cells]:
         has_key = keys.explicit_ring(self.settings.key) is not None or keys.key_path(path).exists()
         self._passive = self.settings.read_only or not has_key
+        last = lastcommit.read(path) if self._passive else None  # elsewhere the writing side has done it
+        lastcommit.check_there(path, last)
         self._log_waited = opening.log_waits(path)
         if self._passive:
             db = opening.connect_read_only(path, vfs=self.settings.vfs)
         else:
             db = opening.connect_reader(path, vfs=self.settings.vfs)
         try:
+            lastcommit.check(path, db, last)
             opening.check_tables(db, path)
             ring = find_ring(db, path, self.settings.key)
             cells = Cells(ring or Ring({}), check_keys(db, ring, path))
             if self._passive and (anchor := self.settings.its_anchor()) is not None:
-                anchor.check(db, cells)  # elsewhere the writing side has done it
+                anchor.check(db, cells)
         except BaseException:
             db.close()
             raise

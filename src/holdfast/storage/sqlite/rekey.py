@@ -14,7 +14,7 @@ from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
 from holdfast.storage.durably import write_whole
-from holdfast.storage.sqlite import lifetime, opening
+from holdfast.storage.sqlite import lastcommit, lifetime, opening
 from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.keyring import (
     check_keys,
@@ -58,6 +58,7 @@ def rotate(session: WriteSession) -> int:
         with transaction(session.db):
             for number in put_key_checks(session.db, grown, session.cells.store_id):
                 session.note("key_added", number)
+        session.remember()
     return grown.current
 
 
@@ -77,8 +78,12 @@ def reset(settings: Settings, progress: Progress | None = None) -> dict[str, Any
         with turn.held():
             if Presence(settings.beside(".writers")).others_alive():
                 raise _in_use(path)
+            last = lastcommit.read(path)
+            lastcommit.check_there(path, last)
             opening.renew_log(path, vfs=settings.vfs)
             with closing(opening.connect_writer(path, vfs=settings.vfs)) as db:
+                lastcommit.check(path, db, last)
+                lastcommit.forget(path)
                 return _reset(db, settings, progress)
     finally:
         turn.close()

@@ -17,12 +17,13 @@ from holdfast.errors import Closed, KeyMissing
 from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
-from holdfast.storage.sqlite import failures, opening
+from holdfast.storage.sqlite import failures, lastcommit, opening
 from holdfast.storage.sqlite.anchor import Anchor
 from holdfast.storage.sqlite.ballast import Ballast
 from holdfast.storage.sqlite.cells import Cells, StoreRow
 from holdfast.storage.sqlite.database import Database
 from holdfast.storage.sqlite.keyring import check_keys, checks_of, find_ring, put_key_checks, settle_ring
+from holdfast.storage.sqlite.lastcommit import Last, LastCommit
 from holdfast.storage.sqlite.ledger import Ledger
 from holdfast.storage.sqlite.locks import Presence, TurnLock
 from holdfast.storage.sqlite.reserve import Reserve
@@ -63,6 +64,7 @@ class WriteSession:
         self.ballast = Ballast(settings.path)
         self.anchor = settings.its_anchor()
         self.reserve = Reserve(self.presence, settings.path)
+        self.last = LastCommit(settings.path)
         self._db: apsw.Connection | None = None
         try:
             with self.turn.held():
@@ -82,23 +84,28 @@ class WriteSession:
             self._open()
 
     def _open(self) -> None:
+        path = self.settings.path
         alone = not self.presence.others_alive()
+        last = lastcommit.read(path)
+        self._check_there(last)
         if alone:
             # A crash may have left a log whose syncs failed: nothing in it is trusted until it was written again and
             # written back, and one commit of our own has reached the disk.
-            opening.renew_log(self.settings.path, vfs=self.settings.vfs)
-        self._db = db = opening.connect_writer(self.settings.path, vfs=self.settings.vfs)
+            opening.renew_log(path, vfs=self.settings.vfs)
+        self._db = db = opening.connect_writer(path, vfs=self.settings.vfs)
+        lastcommit.check(path, db, last)  # before the log is emptied: what may be left of it is evidence
         if alone:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ring = self._ring(db)
-        opening.check_tables(db, self.settings.path)
-        store_id = check_keys(db, ring, self.settings.path)
+        opening.check_tables(db, path)
+        store_id = check_keys(db, ring, path)
         if not ring:
-            raise KeyMissing(f"The key of {self.settings.path} is missing", path=str(self.settings.path))
+            raise KeyMissing(f"The key of {path} is missing", path=str(path))
         self.cells = Cells(ring, store_id)
         if self.anchor is not None:
             self.anchor.check(db, self.cells)
         self.presence.appear()
+        self.last.open(store_id, last)
         self.ledger = Ledger(
             db, self.cells, writer=self.presence.writer, alive=self.presence.alive, now=self.settings.now
         )
@@ -106,11 +113,17 @@ class WriteSession:
         if alone or self.anchor is not None:  # which is recognised by these records
             with transaction(db):
                 self.note("opened", self.presence.writer)
+        self.remember()
         if alone:
             db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         if self.anchor is not None:
             self.anchor.follow(db, self.cells)
         self.ballast.load()
+
+    def _check_there(self, last: Last | None) -> None:
+        if self.anchor is not None and not opening.has_content(self.settings.path):
+            self.anchor.check_empty()
+        lastcommit.check_there(self.settings.path, last)
 
     def _ring(self, db: Database) -> Ring | None:
         """The store's keys, if they are there; a store that is not there yet is made."""
@@ -148,6 +161,10 @@ class WriteSession:
         """Writes a record into the store's own history."""
         note(self.ledger.rows, self.settings.now(), StoreEvent(event=event, detail=detail))
 
+    def remember(self) -> None:
+        """Notes the number of the last commit. To be called in turn, after whatever commits by itself."""
+        self.last.put(self.ledger.rows.store().commit_number)
+
     def close(self) -> None:
         """Ends cleanly: the last writer gives free space back, empties the log and drops the ballast."""
         if self._db is None:
@@ -158,10 +175,13 @@ class WriteSession:
                 self.ballast.drop()
                 with suppress(apsw.Error):  # a reader elsewhere, or a full disk: the next one will do it
                     give_back_space(self.db)
-                    self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    [(busy, _, _)] = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    if not busy:
+                        self.last.put(0)
             with suppress(apsw.Error):
                 self.db.close()
         self._db = None
+        self.last.close()
         self.turn.close()
 
     def abandon(self) -> None:
@@ -186,6 +206,7 @@ class WriteSession:
                 self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._db.close()
         self._db = None
+        self.last.close()
         self.presence.vanish()
 
 

@@ -158,18 +158,22 @@ class WriteSide:
 
     def _transact(self, session: WriteSession, jobs: list[Job], before: _Before) -> None:
         """These jobs in one transaction. One alone that finds the disk full is given the room that was kept for it."""
+        reached = None
 
         def attempt() -> None:
+            nonlocal reached
             with session.ledger.rows.remembering(), transaction(session.db):
                 for job in jobs:
                     _run_one(session, job)
-                session.ledger.rows.settle()
+                reached = session.ledger.rows.settle()
 
         try:
             _with_room(attempt, [] if len(jobs) > 1 else _rescues(session, jobs[0].work), before)
         except apsw.FullError:
             session.reserve.restore()
             raise
+        if reached is not None:
+            session.last.put(reached)
 
     def _run_one_by_one(self, session: WriteSession, jobs: list[Job]) -> None:
         """After one of them spoilt their transaction: each in its own. It is rare, so no savepoint guards every job."""
