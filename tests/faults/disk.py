@@ -7,6 +7,8 @@ Files are known by their inode, so that one that was replaced or deleted is not 
 from __future__ import annotations
 
 import builtins
+import errno
+import fcntl
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,7 +21,7 @@ import apsw
 import pytest
 
 from holdfast.storage import durably, files
-from holdfast.storage.sqlite import keyring, lastcommit
+from holdfast.storage.sqlite import anchor, ballast, keyring, lastcommit, locks, reserve
 from tests.faults.vfs import FaultyFile, FaultyVFS
 
 
@@ -164,6 +166,43 @@ class RecordingVFS(FaultyVFS):
                 self.disk.events.append(FolderSynced())
 
 
+class FaultySystem:
+    """The modules `os` and `fcntl` for whoever writes files beside SQLite: the operation number `fail_at` fails."""
+
+    ASKED = frozenset((
+        "open", "read", "pread", "write", "pwrite", "posix_fallocate", "ftruncate", "fsync", "fstat", "replace", "link",
+        "unlink", "rmdir", "scandir", "flock",
+    ))  # fmt: skip
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.fail_at: int | None = None
+        self.number = errno.EIO
+        self.failed: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(os if hasattr(os, name) else fcntl, name)
+        if name not in self.ASKED:
+            return found
+
+        def asking(*arguments: Any, **options: Any) -> Any:
+            self.ask(name)
+            return found(*arguments, **options)
+
+        return asking
+
+    def ask(self, name: str) -> None:
+        self.asked += 1
+        if self.asked == self.fail_at:
+            self.failed.append(name)
+            raise OSError(self.number, os.strerror(self.number))
+
+    def open_file(self, descriptor, mode):
+        """The builtin `open`, for a descriptor of the above."""
+        self.ask("open")
+        return builtins.open(descriptor, mode, buffering=0)  # noqa: PTH123 - whoever asked closes it
+
+
 class RecordingOS:
     """The module `os` for whoever writes files beside SQLite: key files, and the note of the last commit."""
 
@@ -252,6 +291,19 @@ async def recorded(
         patched.setattr(keyring, "os", recording)
         patched.setattr(lastcommit, "os", recording)
         yield disk, vfs
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySystem]:
+    """Whatever writes beside SQLite does it through this: key files, locks, anchors, notes, and what takes up room."""
+    system = FaultySystem()
+    with monkeypatch.context() as patched:
+        for module in (anchor, ballast, durably, keyring, lastcommit, locks, reserve):
+            patched.setattr(module, "os", system)
+        for module in (anchor, locks):
+            patched.setattr(module, "fcntl", system)
+        patched.setattr(durably, "open", system.open_file, raising=False)
+        yield system
 
 
 class _RecordedWrites:

@@ -74,7 +74,11 @@ def restore_backup(
     _check_target(target, overwrite=overwrite)
     steady = _Steady(source)
     last = lastcommit.read(source)
-    with _temporary(target) as copy, closing(opening.connect_read_only(source, vfs=None)) as db:
+    with (
+        failures.told(target),
+        _temporary(target) as copy,
+        closing(opening.connect_read_only(source, vfs=None)) as db,
+    ):
         db.execute("BEGIN")
         lastcommit.check(source, db, last)
         ring = find_ring(db, source, key)

@@ -1,6 +1,11 @@
-"""What SQLite's errors mean to the people who use a store."""
+"""What errors of SQLite and of the system mean to the people who use a store."""
 
 from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import apsw
 
@@ -32,6 +37,29 @@ def translated(error: apsw.Error, path: str) -> HoldfastError:
     if isinstance(error, apsw.SQLError):
         return Corrupt(f"The tables are not as this version left them: {what}", path=path)
     return StorageFailed(f"SQLite failed: {what}", path=path)
+
+
+def of_system(error: OSError, path: Path | str) -> HoldfastError:
+    """The same for the files that are written beside SQLite: keys, locks and notes."""
+    where = error.filename or path
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"There is no room left for {where}", path=str(path))
+    if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        return ReadOnly(f"{where} can't be used: {error.strerror}", path=str(path))
+    return StorageFailed(
+        f"{where} can't be used: {error.strerror or error}",
+        path=str(path),
+        hint="Check the disk and the folder, then try again: what was acknowledged is kept.",
+    )
+
+
+@contextmanager
+def told(path: Path | str) -> Iterator[None]:
+    """Raises an error of the system as ours."""
+    try:
+        yield
+    except OSError as error:
+        raise of_system(error, path) from error
 
 
 POISONING = (apsw.IOError, apsw.CantOpenError, apsw.CorruptError, apsw.NotADBError)

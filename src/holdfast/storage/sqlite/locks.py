@@ -69,11 +69,13 @@ class Presence:
     def vanish(self) -> None:
         if self._descriptor is None:
             return
-        (self.folder / self.writer).unlink(missing_ok=True)
-        os.close(self._descriptor)
-        self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        with suppress(OSError):  # a file that stays is not locked any more, and the next one sweeps it away
+            os.unlink(self.folder / self.writer)
+        with suppress(OSError):
+            os.close(descriptor)
         with suppress(OSError):  # others are still there, or the folder is gone
-            self.folder.rmdir()
+            os.rmdir(self.folder)
 
     @property
     def descriptor(self) -> int:

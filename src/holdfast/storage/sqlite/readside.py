@@ -68,6 +68,8 @@ class ReadSide:
                 except apsw.Error as error:
                     job.error = failures.translated(error, str(self.settings.path))
                     self._let_go()
+                except OSError as error:
+                    job.error = failures.of_system(error, self.settings.path)
                 except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the job
                     job.error = error
 

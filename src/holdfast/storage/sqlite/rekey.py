@@ -14,7 +14,7 @@ from holdfast.history.records import StoreEvent
 from holdfast.storage import keys
 from holdfast.storage.authenticity import Ring
 from holdfast.storage.durably import write_whole
-from holdfast.storage.sqlite import lastcommit, lifetime, opening
+from holdfast.storage.sqlite import failures, lastcommit, lifetime, opening
 from holdfast.storage.sqlite.cells import Cells
 from holdfast.storage.sqlite.keyring import (
     check_keys,
@@ -53,7 +53,8 @@ def rotate(session: WriteSession) -> int:
         if ring is None:
             raise KeyMissing(f"The key of {path} is missing", path=str(path))
         check_keys(session.db, ring, path)
-        grown = keys.grow_ring(keys.key_path(path), ring)
+        with failures.told(keys.key_path(path)):
+            grown = keys.grow_ring(keys.key_path(path), ring)
         session.cells.ring.adopt(grown)
         with transaction(session.db):
             for number in put_key_checks(session.db, grown, session.cells.store_id):
@@ -73,20 +74,16 @@ def reset(settings: Settings, progress: Progress | None = None) -> dict[str, Any
     lifetime.check_file(path, allow_network=settings.allow_network, must_exist=True)
     if lifetime.is_open(path):
         raise _in_use(path)
-    turn = TurnLock(settings.beside(".lock"))
-    try:
-        with turn.held():
-            if Presence(settings.beside(".writers")).others_alive():
-                raise _in_use(path)
-            last = lastcommit.read(path)
-            lastcommit.check_there(path, last)
-            opening.renew_log(path, vfs=settings.vfs)
-            with closing(opening.connect_writer(path, vfs=settings.vfs)) as db:
-                lastcommit.check(path, db, last)
-                lastcommit.forget(path)
-                return _reset(db, settings, progress)
-    finally:
-        turn.close()
+    with failures.told(path), closing(TurnLock(settings.beside(".lock"))) as turn, turn.held():
+        if Presence(settings.beside(".writers")).others_alive():
+            raise _in_use(path)
+        last = lastcommit.read(path)
+        lastcommit.check_there(path, last)
+        opening.renew_log(path, vfs=settings.vfs)
+        with closing(opening.connect_writer(path, vfs=settings.vfs)) as db:
+            lastcommit.check(path, db, last)
+            lastcommit.forget(path)
+            return _reset(db, settings, progress)
 
 
 def _in_use(path: Path) -> StorageFailed:

@@ -169,6 +169,13 @@ class WriteSession:
         """Ends cleanly: the last writer gives free space back, empties the log and drops the ballast."""
         if self._db is None:
             return
+        try:
+            self._close()
+        except OSError as error:  # of the locks: without them nobody may touch the database, as after a crash
+            log.warning("%s could not be closed in order: %s", self.settings.path, error)
+            self.abandon()
+
+    def _close(self) -> None:
         with self.turn.held():
             self.presence.vanish()
             if not self.presence.others_alive():

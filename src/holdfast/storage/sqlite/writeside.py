@@ -145,16 +145,15 @@ class WriteSide:
                 return
             told = failures.translated(error, str(self.settings.path))
             self._failed(session, error, told)
-            for job in jobs:
-                job.error = told
+            _tell(jobs, told)
+        except OSError as error:  # of the locks: before the commit or after it
+            _tell(jobs, self._lost_turn(session, error))
         except _TakenBack:
             before.restore()
             if len(jobs) > 1:
                 self._run_one_by_one(session, jobs)
         else:
-            for job in jobs:
-                if job.work.room_bytes < 0:  # also if it was refused: whoever was taken over needs none
-                    session.reserve.release(-job.work.room_bytes)
+            _release(session, jobs)
 
     def _transact(self, session: WriteSession, jobs: list[Job], before: _Before) -> None:
         """These jobs in one transaction. One alone that finds the disk full is given the room that was kept for it."""
@@ -189,18 +188,31 @@ class WriteSide:
             job.error = failures.translated(error, str(self.settings.path))
             session.ledger.states.newest.clear()
             self._failed(session, error, job.error)
+        except OSError as error:
+            job.error = self._lost_turn(session, error)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the job
             job.error = error
 
     def _failed(self, session: WriteSession, error: apsw.Error, told: HoldfastError) -> None:
         if isinstance(error, failures.POISONING):
-            self._poison = Poisoned(
-                f"The store {self.settings.path} had an I/O error and must be opened again: {told.message}",
-                path=str(self.settings.path),
-            )
-            session.abandon()
-            lifetime.closed(self.settings.path)
-            self.session = None
+            self._give_up(session, told)
+
+    def _lost_turn(self, session: WriteSession, error: OSError) -> HoldfastError:
+        """After an error of the locks nobody knows whose turn it is."""
+        told = failures.of_system(error, self.settings.path)
+        self._give_up(session, told)
+        return told
+
+    def _give_up(self, session: WriteSession, told: HoldfastError) -> None:
+        if self.session is None:
+            return
+        self._poison = Poisoned(
+            f"The store {self.settings.path} had an I/O error and must be opened again: {told.message}",
+            path=str(self.settings.path),
+        )
+        session.abandon()
+        lifetime.closed(self.settings.path)
+        self.session = None
 
     # --- housekeeping: never fails a save
 
@@ -221,8 +233,11 @@ class WriteSide:
             ledger.overfull.clear()
             ledger.states.newest.clear()
             log.warning("Housekeeping in %s was left for later: %s", self.settings.path, error)
-            if isinstance(error, failures.POISONING):
+            if isinstance(error, apsw.Error):
                 self._failed(session, error, failures.translated(error, str(self.settings.path)))
+        except OSError as error:
+            told = self._lost_turn(session, error)
+            log.warning("Housekeeping in %s failed: %s", self.settings.path, told.message)
 
     def collect_garbage(self, session: WriteSession, progress: Progress | None) -> dict[str, int]:
         """Rewrites every segment that holds something deleted, and gives all free space back."""
@@ -282,6 +297,18 @@ class _TakenBack(Exception):
     """A commit was refused after it had begun to write: the transaction that it shares can't be kept."""
 
 
+def _tell(jobs: list[Job], error: HoldfastError) -> None:
+    for job in jobs:
+        job.error = error
+
+
+def _release(session: WriteSession, jobs: list[Job]) -> None:
+    """Room that results needed which are written now. Also if one was refused: whoever was taken over needs none."""
+    for job in jobs:
+        if job.work.room_bytes < 0:
+            session.reserve.release(-job.work.room_bytes)
+
+
 def _run_one(session: WriteSession, job: Job) -> None:
     """One commit among others. One that is refused before it writes, as nearly all are, leaves the others alone."""
     before, promised = session.db.total_changes(), session.reserve.promised
@@ -293,7 +320,7 @@ def _run_one(session: WriteSession, job: Job) -> None:
         raise
     except Exception as error:
         session.reserve.promised = promised
-        job.error = error
+        job.error = failures.of_system(error, session.settings.path) if isinstance(error, OSError) else error
         if session.db.total_changes() != before:
             raise _TakenBack from error
 
