@@ -177,6 +177,7 @@ class FaultySystem:
     def __init__(self) -> None:
         self.asked = 0
         self.fail_at: int | None = None
+        self.always = ""  # an operation that fails whenever it is asked for
         self.number = errno.EIO
         self.failed: list[str] = []
 
@@ -193,7 +194,7 @@ class FaultySystem:
 
     def ask(self, name: str) -> None:
         self.asked += 1
-        if self.asked == self.fail_at:
+        if name == self.always or self.asked == self.fail_at:
             self.failed.append(name)
             raise OSError(self.number, os.strerror(self.number))
 

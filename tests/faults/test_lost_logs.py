@@ -9,12 +9,13 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import apsw
 import pytest
 
 from holdfast.cli.app import main
 from holdfast.errors import HoldfastError, RolledBack, Unopenable
 from holdfast.storage.protocol import Query
-from holdfast.storage.sqlite import SQLiteCheckpointStorage, lastcommit
+from holdfast.storage.sqlite import SQLiteCheckpointStorage, lastcommit, opening
 from holdfast.storage.sqlite.backup import restore_backup
 from holdfast.storage.sqlite.rekey import reset
 from holdfast.testing.samples import continued, save
@@ -236,6 +237,40 @@ async def test_a_reset_key_leaves_no_note_that_is_ahead(original, folder):
         assert await outcome(copy, original[1], read_only=read_only) == WHOLE
 
 
+async def test_a_key_reset_that_finds_less_than_was_noted_leaves_no_note_that_is_ahead(folder):
+    """The head is lost, and of the messages nothing says in which commit they came."""
+    store = SQLiteCheckpointStorage(folder / "live.db")
+    await continued(store)
+    for n in range(9):
+        await store.send("agent", "user", n, sender="me")
+    shutil.copyfile(note_of(store.path), folder / "note")
+    await store.close()
+    path = (folder / "live.db").rename(folder / "store.db")
+    shutil.copyfile(folder / "note", note_of(path))
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE agents SET head = zeroblob(9) WHERE number = 0")
+    db.close()
+    await asyncio.to_thread(reset, SQLiteCheckpointStorage(path).settings)
+    store = SQLiteCheckpointStorage(path)
+    assert (await store.verify()).ok
+    assert (await commit_and_note(store))[0] < 11
+    await store.close()
+
+
+async def test_a_writer_that_can_t_empty_its_log_leaves_the_number_there(folder, monkeypatch):
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0)
+    store = SQLiteCheckpointStorage(folder / "store.db")
+    await continued(store)
+    reader = apsw.Connection(str(store.path), flags=apsw.SQLITE_OPEN_READWRITE)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM agents").fetchall()
+    await continued(store)
+    await store.close()
+    assert log_of(store.path).stat().st_size
+    assert lastcommit.read(store.path).commit == 3
+    reader.close()
+
+
 async def test_a_reader_that_a_backup_overtakes_raises_no_alarm(original, folder, monkeypatch):
     """It may read the note of the store that was there, and then open the one that was put there."""
     copy = copied(original[0], folder / "copy")
@@ -432,8 +467,6 @@ async def test_a_store_that_lost_everything_is_not_made_anew(made, gone):
 
 
 async def test_a_store_whose_tables_are_gone_is_not_made_anew(made):
-    import apsw
-
     made.unlink()
     log_of(made).unlink(missing_ok=True)
     db = apsw.Connection(str(made))

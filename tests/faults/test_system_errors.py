@@ -14,6 +14,7 @@ from holdfast.errors import DiskFull, HoldfastError, ReadOnly, StorageFailed
 from holdfast.storage.protocol import Query
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from holdfast.storage.sqlite.backup import restore_backup
+from holdfast.storage.sqlite.locks import Presence
 from holdfast.storage.sqlite.rekey import reset
 from holdfast.testing.samples import commit, continued
 from tests.faults.disk import failing
@@ -120,6 +121,22 @@ async def test_a_key_that_can_t_be_added_says_which_file_failed(folder, monkeypa
             assert failed.value.hint
             await continued(store)
     assert await store.rotate_key() == 2
+    await store.close()
+
+
+@pytest.mark.parametrize("operation", ["flock", "unlink", "rmdir"])
+async def test_a_store_that_can_t_be_closed_in_order_is_left_as_after_a_crash(folder, monkeypatch, operation):
+    store = SQLiteCheckpointStorage(folder / "store.db")
+    saved = await continued(store)
+    with failing(monkeypatch) as system:
+        system.always = operation
+        await store.close()
+    assert system.failed
+    others = Presence(folder / "store.db.writers")
+    assert not await asyncio.to_thread(others.others_alive), "whoever is gone must not look alive"
+    store = SQLiteCheckpointStorage(folder / "store.db")
+    await continued(store)
+    assert saved.id in (await store.verify()).whole
     await store.close()
 
 
