@@ -19,6 +19,7 @@ from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed, Outgoing
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
+from holdfast.storage.sqlite.foundagain import check_found_again
 from holdfast.storage.sqlite.inbox import Inbox, Message
 from holdfast.storage.sqlite.knownrows import KnownRows
 from holdfast.storage.sqlite.pendinglist import PendingList
@@ -81,6 +82,7 @@ class Ledger:
         self.alive = alive
         self.now = now
         self.holds: dict[str, int] = {}  # how many operations of this writer hold an agent
+        self._found_again: set[int] = set()  # agents of which what was written was looked up once
         self.overfull: set[int] = set()  # agents with segments that are half dead
         self.freed = False  # whether something was deleted since free space was last looked at
 
@@ -240,6 +242,9 @@ class Ledger:
             deleted = row.head.live
             row = self._erase(row)
         store = self.rows.put_agent(row, store, is_new=plan.is_new)
+        if row.number not in self._found_again:  # later commits write where this one did
+            check_found_again(self.rows, row, checkpoint)
+            self._found_again.add(row.number)
         done = Committed(
             agent_id=change.agent_id,
             commit_number=store.commit_number,

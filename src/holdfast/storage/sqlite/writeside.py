@@ -15,10 +15,13 @@ import apsw
 
 from holdfast.errors import Corrupt, DiskFull, HoldfastError, Poisoned, ReadOnly, Unopenable
 from holdfast.storage.sqlite import failures, lifetime
+from holdfast.storage.sqlite.findings import SENSELESS
 from holdfast.storage.sqlite.session import Settings, WriteSession, free_pages, give_back_space, transaction
 from holdfast.storage.sqlite.worker import Job, Worker
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.storage.protocol import Progress
     from holdfast.storage.sqlite.database import Database
     from holdfast.storage.sqlite.ledger import Ledger
@@ -86,7 +89,7 @@ class WriteSide:
         with self.activity:
             try:
                 session = self._opened()
-            except (HoldfastError, apsw.Error, OSError) as error:
+            except (HoldfastError, OSError, *SENSELESS) as error:
                 told = self._opening_failed(error)
                 for job in jobs:
                     job.error = told
@@ -125,9 +128,11 @@ class WriteSide:
             return error
         if isinstance(error, apsw.Error):
             return failures.translated(error, path)
-        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        if not isinstance(error, OSError):
+            return Corrupt(f"{path} holds what can't be read: {error!r}", path=path)
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
             return ReadOnly(f"{path} can't be opened for writing: {error.strerror}", path=path)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return DiskFull(f"There is no room left to open {path}", path=path)
         return Unopenable(f"{path} can't be opened: {error}", path=path, hint="Check the path and the disk.")
 
@@ -191,7 +196,7 @@ class WriteSide:
         except OSError as error:
             job.error = self._lost_turn(session, error)
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the job
-            job.error = error
+            job.error = _as_ours(error, self.settings.path)
 
     def _failed(self, session: WriteSession, error: apsw.Error, told: HoldfastError) -> None:
         if isinstance(error, failures.POISONING):
@@ -302,6 +307,15 @@ def _tell(jobs: list[Job], error: HoldfastError) -> None:
         job.error = error
 
 
+def _as_ours(error: Exception, path: Path) -> Exception:
+    """What went wrong in a commit; what can only come of the system or of damage as an error of ours."""
+    if isinstance(error, OSError):
+        return failures.of_system(error, path)
+    if isinstance(error, UnicodeDecodeError):  # a name that is no text any more
+        return Corrupt(f"{path} holds what can't be read: {error}", path=str(path))
+    return error
+
+
 def _release(session: WriteSession, jobs: list[Job]) -> None:
     """Room that results needed which are written now. Also if one was refused: whoever was taken over needs none."""
     for job in jobs:
@@ -320,7 +334,7 @@ def _run_one(session: WriteSession, job: Job) -> None:
         raise
     except Exception as error:
         session.reserve.promised = promised
-        job.error = failures.of_system(error, session.settings.path) if isinstance(error, OSError) else error
+        job.error = _as_ours(error, session.settings.path)
         if session.db.total_changes() != before:
             raise _TakenBack from error
 
