@@ -31,7 +31,7 @@ HoldfastError
 │   ├── InvalidImport         a line that is no record of Holdfast's wire format
 │   └── TooLarge              a state or value above its size cap
 ├── Corrupt                   stored bytes that fail their authentication; kept, never repaired unasked
-│   └── RolledBack            an older copy is in the store's place, as its anchor shows
+│   └── RolledBack            the store lacks commits that it had, as the note beside it or its anchor shows
 └── StorageFailed
     ├── Unopenable            not a store, a newer format, a directory, a network file system …
     │   ├── KeyMissing        the store's key is not there; it opens read-only
@@ -259,7 +259,7 @@ class Corrupt(HoldfastError):
 
 
 class RolledBack(Corrupt):
-    """An older copy is in the store's place, as its anchor shows."""
+    """The store lacks commits that it had, as the note beside it or its anchor shows."""
 
     default_hint = "If you put a backup back or reset the key yourself, remove the anchor; else find the newer store."
 

@@ -101,7 +101,7 @@ def test_formats_md_has_every_form_of_a_value_and_no_other():
     assert set(re.findall(r"`(\$\w+)`", text_of("formats.md"))) == jsonform.TAGS
 
 
-@pytest.mark.parametrize("suffix", ["-wal", "-shm", ".key", ".lock", ".writers/", ".ballast", ".key.new"])
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", ".key", ".lock", ".last", ".writers/", ".ballast", ".key.new"])
 def test_formats_md_names_every_file_beside_a_database(suffix):
     assert f"`checkpoints.db{suffix}`" in text_of("formats.md")
 
