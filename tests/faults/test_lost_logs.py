@@ -20,6 +20,8 @@ from holdfast.storage.sqlite.backup import restore_backup
 from holdfast.storage.sqlite.rekey import reset
 from holdfast.testing.samples import continued, save
 from tests.faults.children import ended, line, running, tell
+from tests.faults.disk import recorded
+from tests.faults.remains import Remains
 from tests.faults.report import LONG
 from tests.faults.report import tell as report
 
@@ -314,6 +316,22 @@ async def test_the_note_follows_every_commit_and_says_so_little_after_a_clean_en
     assert lastcommit.read(store.path).commit == 0
 
 
+async def test_a_power_cut_leaves_the_note_that_a_store_was_made_and_takes_no_forgetting_back(folder, monkeypatch):
+    async with recorded(folder / "live", monkeypatch) as (disk, vfs):
+        store = SQLiteCheckpointStorage(folder / "live" / "store.db", vfs=vfs.name)
+        await continued(store)
+        remains = Remains()
+        for event in disk.events:
+            remains.follow(event)
+        assert remains.least()["store.db.last"].startswith(b"store ")
+        done = len(disk.events)
+        await store.close()
+        await asyncio.to_thread(lastcommit.forget, store.path)
+        for event in disk.events[done:]:
+            remains.follow(event)
+        assert remains.least()["store.db.last"] == remains.most()["store.db.last"] == b""
+
+
 async def test_a_refused_commit_is_not_noted(folder):
     store = SQLiteCheckpointStorage(folder / "store.db")
     done = await continued(store)
@@ -465,6 +483,8 @@ async def test_a_store_that_lost_everything_is_not_made_anew(made, gone):
         await store.close()
         if not (gone and read_only):
             assert "store.db.last" in refused.value.hint
+    with pytest.raises(Unopenable):
+        await asyncio.to_thread(reset, SQLiteCheckpointStorage(made).settings)
     assert made.exists() != gone
     assert (log_of(made).read_bytes() if log_of(made).exists() else None) == log, "it may be all that is left"
     note_of(made).unlink()
