@@ -222,8 +222,8 @@ async def test_who_accepts_the_loss_goes_on_with_what_is_there(original, folder)
     await store.close()
 
 
-@pytest.mark.parametrize("damaged", [True, False])
-async def test_a_backup_takes_the_place_of_a_store_that_was_killed(original, folder, tmp_path, damaged):
+@pytest.mark.parametrize("lost", ["nothing", "log", "content", "database"])
+async def test_a_backup_takes_the_place_of_a_store_that_was_killed(original, folder, tmp_path, lost):
     path, ids = original
     copy = copied(path, folder / "copy")
     store = SQLiteCheckpointStorage(copy, read_only=True)
@@ -232,9 +232,14 @@ async def test_a_backup_takes_the_place_of_a_store_that_was_killed(original, fol
     with running(SAVES, copy) as child:
         while line(child) != "done":
             pass
-    if damaged:
-        log_of(copy).write_bytes(b"")
+    if lost == "database":
+        copy.unlink()
+    elif lost != "nothing":
+        (log_of(copy) if lost == "log" else copy).write_bytes(b"")
     await asyncio.to_thread(restore_backup, tmp_path / "backup.db", copy, overwrite=True)
+    store = SQLiteCheckpointStorage(copy, read_only=True)
+    assert {found.id for found in await store.list(Query(limit=None))} == {*ids}, "as the backup was, and no more"
+    await store.close()
     for read_only in (True, False):
         assert await outcome(copy, ids, read_only=read_only) == WHOLE
 

@@ -186,6 +186,8 @@ def _put_in_place(copy: Path, target: Path, ring: Ring | None, *, is_store: bool
                 raise _in_use(target)
             if target.exists():
                 _quieten(target)
+            else:
+                _set_log_aside(target)
             if ring is not None:
                 write_whole(incoming_path(target), keys.ring_text(ring).encode(), mode=0o600)
             lastcommit.forget(target)
@@ -211,6 +213,10 @@ def _quieten(target: Path) -> None:
     except (apsw.BusyError, apsw.LockedError) as error:
         raise _in_use(target) from error
     except failures.POISONING:  # damaged, which may be why a backup is put in its place
-        for suffix in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.replace(target.with_name(target.name + suffix), target.with_name(target.name + suffix + ".replaced"))
+        _set_log_aside(target)
+
+
+def _set_log_aside(target: Path) -> None:
+    for suffix in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(target.with_name(target.name + suffix), target.with_name(target.name + suffix + ".replaced"))
