@@ -85,8 +85,8 @@ async def test_a_save_to_a_store_with_a_flipped_bit_is_refused_or_found(original
     tell(
         "Writes to damaged stores",
         "A bit flipped in a byte of a small store, which is then saved to and opened anew.",
-        lost=outcomes[LOST], **outcomes,
-    )  # fmt: skip
+        **{LOST: outcomes[LOST], **outcomes},
+    )
     assert not outcomes[LOST]
     assert outcomes[REFUSED]
     assert outcomes[FOUND] > 10 * outcomes[NAMED]
@@ -123,9 +123,11 @@ async def test_a_save_to_a_store_whose_tail_was_cut_off_is_refused_or_loses_noth
     outcomes: Counter[str] = Counter()
     for length in [*range(0, len(data), 64 if LONG else 4096), 1, 100, len(data) - 1]:
         outcomes[await outcome(damaged(path, folder / "copy", data[:length]), ids)] += 1
-    if LONG:
-        tell("Tails cut off, written to", "A small store cut off at many lengths, which is then saved to.",
-             lost=outcomes[LOST], **outcomes)  # fmt: skip
+    tell(
+        "Tails cut off, written to",
+        "A small store cut off at many lengths, which is then saved to.",
+        **{LOST: outcomes[LOST], **outcomes},
+    )
     assert not outcomes[LOST]
     assert outcomes[REFUSED]
 
