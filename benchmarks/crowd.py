@@ -46,9 +46,7 @@ def measure(options: Options) -> list[Result]:
 
 async def _phases(path: Path, phases: int, result: Result) -> dict[str, list[float]]:
     said = [messages((phases + 1) * _EACH, 200, seed=number) for number in range(AGENTS)]
-    ways: dict[str, Peer] = {
-        name: way() for name, way in {"Holdfast": Holdfast, **peers.peers()}.items() if way.many_at_once
-    }
+    ways: dict[str, Peer] = {name: way() for name, way in {"Holdfast": Holdfast, **peers.at_once()}.items()}
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for phase in range(phases + 1):
         say(f"  phase {phase} of {phases}")

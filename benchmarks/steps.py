@@ -45,7 +45,7 @@ def ways() -> dict[str, type[Program]]:
 
 
 def measure(options: Options) -> list[Result]:
-    rounds, deaths = options.some(3, 1), (20, CALLS)
+    rounds, deaths = options.some(5, 1), (20, CALLS)
     result = Result(
         name="steps",
         title="A program's tool calls beside other ways",
@@ -54,7 +54,7 @@ def measure(options: Options) -> list[Result]:
             "what a call costs is the mean from where the tool returns to where it is called again, beside raw commits "
             "that the tool makes now and then. Then the process is killed in the call after the "
             f"{deaths[0]}th, and in that after the {deaths[1]}th; from nothing (imports not counted) to the next call "
-            f"that is made, medians of {rounds * 3}. DBOS and LangGraph run the program again from its beginning and "
+            f"that is made, medians of {rounds}. DBOS and LangGraph run the program again from its beginning and "
             "give it the stored results: what it computes between calls is computed again, and it must be the same "
             "each time. StepPersistence keeps messages, so its program is a scripted model that asks for each call; "
             "what the same agent takes without it is subtracted from a call."
@@ -71,9 +71,8 @@ def measure(options: Options) -> list[Result]:
             with options.workspace() as path:
                 _run(path, way, name, found[name], result)
             for after in deaths:
-                for _ in range(3):
-                    with options.workspace() as path:
-                        found[name].back[after].seconds.append(_back(path, way, name, after))
+                with options.workspace() as path:
+                    found[name].back[after].seconds.append(_back(path, way, name, after))
     ours = Samples(found[_OURS].ratios).p50
     for name, one in found.items():
         ratio = Samples(one.ratios).p50

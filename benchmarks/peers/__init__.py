@@ -34,11 +34,16 @@ def peers() -> dict[str, type[Peer]]:
     if _has("dbos"):
         found |= {"DBOS steps": dbos.Steps, "DBOS steps, engine in WAL mode": dbos.LoggedSteps}
     if _has("pydantic-ai-harness"):
-        found |= {
-            "pydantic-ai StepPersistence": harness.Snapshots,
-            "pydantic-ai StepPersistence, by path": harness.SnapshotsByPath,
-        }
+        found["pydantic-ai StepPersistence"] = harness.Snapshots
     return found
+
+
+def at_once() -> dict[str, type[Peer]]:
+    """Those that several tasks may use at the same time, each as that is best done."""
+    shared = {name: way for name, way in peers().items() if way is not harness.Snapshots}
+    if _has("pydantic-ai-harness"):
+        shared["pydantic-ai StepPersistence, by path"] = harness.SnapshotsByPath
+    return shared
 
 
 def chosen() -> dict[str, type[Peer]]:
@@ -46,7 +51,7 @@ def chosen() -> dict[str, type[Peer]]:
     return {name: way for name, way in peers().items() if way not in _ALIKE}
 
 
-_ALIKE = (langgraph.AsyncSaver, langgraph.Graph, dbos.Steps, harness.SnapshotsByPath)
+_ALIKE = (langgraph.AsyncSaver, langgraph.Graph, dbos.Steps)
 
 
 def _has(name: str) -> bool:

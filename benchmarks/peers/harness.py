@@ -26,9 +26,7 @@ def connected(path: Path) -> sqlite3.Connection:
 
 
 class Snapshots(Peer):
-    """With a connection that stays open."""
-
-    many_at_once: ClassVar[bool] = False  # its threads would share the connection
+    """With a connection that stays open. Its threads share it, so one save at a time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,11 +63,10 @@ class Snapshots(Peer):
 class SnapshotsByPath(Snapshots):
     """With the path of a database: the shortest way in its documents."""
 
-    many_at_once: ClassVar[bool] = True
-
     def _store(self, path: Path) -> Any:
         from pydantic_ai_harness.step_persistence import SqliteStepStore
 
+        connected(path).close()  # in WAL mode from the start: many first connections at once can't agree on it
         return SqliteStepStore(database=path / "peer.db")
 
 

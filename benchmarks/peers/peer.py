@@ -28,9 +28,6 @@ class Peer(ABC):
     lists: ClassVar[bool] = False
     """Whether `latest_50` can be asked."""
 
-    many_at_once: ClassVar[bool] = True
-    """Whether several tasks may save at the same time."""
-
     path: Path
 
     def __init__(self) -> None:
