@@ -49,7 +49,8 @@ def main() -> None:
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n", encoding="utf-8")
     if arguments.write:
-        command = " ".join(["python -m benchmarks", *arguments.names, *(["--quick"] if options.quick else [])])
+        given = ["--conversations", arguments.conversations.name] if arguments.conversations else []
+        command = " ".join(["python -m benchmarks", *arguments.names, *(["--quick"] if options.quick else []), *given])
         arguments.write.write_text(page.markdown(results, options, command=command, load=load), encoding="utf-8")
 
 
@@ -59,7 +60,7 @@ def _asked_for() -> tuple[Options, argparse.Namespace]:
         description="Measure Holdfast beside other ways of doing the same. Times mean little; their ratios mean more.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; after drift, FILES of runs")
-    parser.add_argument("--quick", action="store_true", help="a minute, with less to go by")
+    parser.add_argument("--quick", action="store_true", help="a few minutes, with less to go by")
     parser.add_argument("--conversations", type=Path, help='conversations to keep, a line each: {"messages": […]}')
     parser.add_argument("--dir", type=Path, default=Path("build/bench"), help="where to work: on the disk to measure")
     parser.add_argument("--json", type=Path, help="also write what was found here")

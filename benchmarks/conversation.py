@@ -49,11 +49,11 @@ def measure(options: Options) -> list[Result]:
         result.figures |= {f"{name}: bytes": size, f"{name}: early": early, f"{name}: late": late}
         if size < ours:
             result.notes.append(f"{name} needs less room than Holdfast.")
-        if not peer.keeps_states:
-            result.notes.append(f"{name} keeps each message by itself; there is no state to go back to.")
         faster = [when for when, ratio in ((_EARLY, early), (_LATE, late)) if ratio < 1]
         if faster:
             result.notes.append(f"{name} saves faster than Holdfast: {' and '.join(faster)}.")
+    stateless = [name for name, peer in {**peers.FLOOR, **peers.peers()}.items() if not peer.keeps_states]
+    result.notes.append(f"Each message by itself, and no states to go back to: {'; '.join(stateless)}.")
     copies = sum(len(json.dumps(said[:count]).encode()) for count in range(1, len(said) + 1))
     result.add("raw JSON copies (reckoned)", mb(copies), times(copies / ours), "", "")
     result.figures["copies_bytes"] = copies

@@ -24,7 +24,7 @@ After reading this page you know what Holdfast's speed and size are beside other
 
 Each table was measured in one run, on one disk, with the ways compared taking turns. Read the ratios: milliseconds are
 those of one machine and change with it. A target that was missed says so, and so does a table in which another way is
-better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes a minute.
+better. `make bench` measures again on yours; `make bench ARGS="--quick"` takes a few minutes.
 """
 
 

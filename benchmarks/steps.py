@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import heap
 from benchmarks.disk import RawCommits, bytes_in
-from benchmarks.meter import Meter, mean
+from benchmarks.meter import EVERY, Meter, mean
 from benchmarks.numbers import Samples, mb, ms, times
 from benchmarks.options import Options, say
 from benchmarks.peers import dbos, harness, langgraph
@@ -30,6 +30,8 @@ _HARNESS = "pydantic-ai StepPersistence"
 class _Found:
     ratios: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    behind: int = 0  # calls that began before the results of all before them were stored
+    looked_at: int = 0
     back: dict[int, Samples] = field(default_factory=dict)
 
 
@@ -69,7 +71,7 @@ def measure(options: Options) -> list[Result]:
         say(f"  round {number + 1} of {rounds}")
         for name, way in ways().items():
             with options.workspace() as path:
-                _run(path, way, name, found[name], result)
+                _run(path, way, name, found[name])
             for after in deaths:
                 with options.workspace() as path:
                     found[name].back[after].seconds.append(_back(path, way, name, after))
@@ -82,6 +84,11 @@ def measure(options: Options) -> list[Result]:
         )  # fmt: skip
         result.figures |= {f"{name}: ratio": ratio, f"{name}: bytes": Samples(one.sizes).p50}
         result.figures |= {f"{name}: back after {after}": one.back[after].p50 for after in deaths}
+        if one.behind:
+            result.notes.append(
+                f"{name}: {one.behind} of {one.looked_at} calls that were looked at began before the results of all "
+                "before them were stored; so they cost less, and can be made twice."
+            )
         quicker = ["a call costs less"] if ratio < ours else []
         quicker += [f"it is back sooner after {n}" for n in deaths if one.back[n].p50 < found[_OURS].back[n].p50]
         if quicker and name != _OURS:
@@ -93,19 +100,15 @@ def measure(options: Options) -> list[Result]:
     return [result]
 
 
-def _run(path: Path, way: type[Program], name: str, found: _Found, result: Result) -> None:
+def _run(path: Path, way: type[Program], name: str, found: _Found) -> None:
     calls, commits, behind = _metered(path / "store", way)
     if name == _HARNESS:
         without, _, _ = _metered(path / "without", harness.Forgetful)
         calls -= without
     found.ratios.append(calls / commits)
     found.sizes.append(bytes_in(path / "store"))
-    if behind:
-        note = (
-            f"{name}: of the calls that were looked at, {behind} began before the results of all before it were stored."
-        )
-        if note not in result.notes:
-            result.notes.append(note)
+    found.behind += behind
+    found.looked_at += CALLS // EVERY
 
 
 def _metered(path: Path, way: type[Program]) -> tuple[float, float, int]:
