@@ -6,6 +6,7 @@ Each takes a precaution out of Holdfast for the rest of the process and of its c
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from holdfast.agents.loop.place import Place
@@ -17,6 +18,19 @@ from holdfast.durable.runs.executor import TOO_EARLY
 from holdfast.durable.runs.journal import Journal
 from holdfast.durable.runs.outcomes import Unknown
 from holdfast.history.records import RlmComplete, RlmToolCall, ToolCall
+from holdfast.storage.sqlite import worker, writeside
+
+
+def a_save_is_told_before_its_commit() -> None:
+    """Whoever waits for a commit is told as soon as its rows are written."""
+
+    def run_one(session, job):
+        done(session, job)
+        if job.loop is not None and job.error is None:
+            job.loop.call_soon_threadsafe(worker._settle, [job])
+            time.sleep(0.005)  # so that many deaths lie between the two
+
+    done, writeside._run_one = writeside._run_one, run_one
 
 
 def reconcile_is_never_asked() -> None:

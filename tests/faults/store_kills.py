@@ -1,10 +1,11 @@
 """Eight processes on one store, killed with SIGKILL and replaced, over and over: what `test_store_kills` starts.
 
-    python -m tests.faults.store_kills FOLDER SEED KILLS
+    python -m tests.faults.store_kills FOLDER SEED KILLS [MUTANT]
 
 Most of them save and hold operations on agents of their own; two want the same agent; one collects garbage, one adds
 keys. What each was told goes to a file of its own, which outlives it. After every kill another process opens the store
 and holds it against those files, while the others go on. One JSON object is printed: the kills, and what was broken.
+With a mutant, the processes do what `mutants` says under this name.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from holdfast.history.records import UserMessage
 from holdfast.storage import keys
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
 from holdfast.testing.samples import commit, continued
+from tests.faults.mutants import broken_by
 
 KILLS_A_STORE = 15
 
@@ -194,6 +196,7 @@ def _text(path: Path) -> str:
 
 def main() -> None:
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    broken_by("".join(sys.argv[4:]))
     chance = random.Random(seed)
     killed, broken = 0, []
     while killed < kills and not broken:

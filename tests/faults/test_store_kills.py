@@ -22,3 +22,12 @@ def test_processes_that_share_a_store_may_be_killed_at_any_moment(folder):
     )  # fmt: skip
     assert told["broken"] == []
     assert told["killed"] == KILLS
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+@pytest.mark.timeout(120)
+def test_the_harness_sees_a_save_that_is_told_before_its_commit(folder):
+    """The control: what was told is not there after a kill."""
+    told = told_by("tests.faults.store_kills", folder, 2, 60, "a_save_is_told_before_its_commit")
+    assert told["broken"], told
