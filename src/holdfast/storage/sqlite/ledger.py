@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt, DuplicateId, InvalidArgument
 from holdfast.history.checkpoint import Kind
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.database import Database
 
 log = logging.getLogger("holdfast")
+
+_AGENTS_MAX: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,8 @@ class Ledger:
         store = self.rows.put_agent(row, store, is_new=plan.is_new)
         if row.number not in self._found_again:  # later commits write where this one did
             check_found_again(self.rows, row, checkpoint)
+            if len(self._found_again) >= _AGENTS_MAX:  # a writer that lives long sees many agents come and go
+                self._found_again.clear()
             self._found_again.add(row.number)
         done = Committed(
             agent_id=change.agent_id,

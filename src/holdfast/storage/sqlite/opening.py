@@ -22,6 +22,7 @@ _NETWORK: Final = frozenset(
     )
 )
 BUSY_SECONDS: Final = 60
+CACHE_KIB: Final = 16384  # of pages, for each connection
 PAGE_BYTES: Final = 2048  # small rows touch few pages: half of 4096 is half the log for a commit and 7 % less file
 
 _RENEWED_AT_ONCE: Final = 1 << 16  # SQLite's file system takes no more than 128 KiB at a time
@@ -203,7 +204,7 @@ def _connect(name: str, flags: int, vfs: str | None, path: Path) -> apsw.Connect
     try:
         db = apsw.Connection(name, flags=flags, vfs=vfs)
         db.set_busy_timeout(BUSY_SECONDS * 1000)
-        db.execute("PRAGMA cache_size=-16384")
+        db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         db.execute("PRAGMA application_id").fetchall()  # the first read: a broken file shows here
         if forked:
             keep_log(db)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.database import Database
 
 _AGENTS_READ_MAX: Final = 4096
+_PIECE: Final = 1024  # agents that are read at a time: erased ones are among them, and are never fewer
 
 _Stored = tuple[int, int, str | bytes, str | bytes | None, bytes]  # an agent's row as SQLite has it
 
@@ -76,8 +77,12 @@ class Rows:
         self.check_all()
         of_user = "" if user_id is None else " AND user = (SELECT u.number FROM users u WHERE u.id = ?)"
         arguments = () if user_id is None else (text(user_id),)
-        for row in self.db.execute(f"{_AGENT} WHERE number > 0{of_user} ORDER BY number", arguments).fetchall():
-            yield self._opened(row)
+        last = 0
+        while piece := self.db.execute(
+            f"{_AGENT} WHERE number > ?{of_user} ORDER BY number LIMIT {_PIECE}", (last, *arguments)
+        ).fetchall():
+            last = piece[-1][0]
+            yield from map(self._opened, piece)
 
     def _proven(self, row: _Stored) -> AgentRow:
         """The row opened, and held against the store's."""

@@ -66,8 +66,10 @@ class Tally:
         before = self._right.get(which)
         if before is not None and before.at == now:
             return
-        agents = [*self.rows.agents(query.user_id)] if scope.rows is None else scope.rows
-        expected = _Count(sum([row.head.live for row in agents]), sum([row.listing for row in agents]))
+        live = total = 0
+        for row in self.rows.agents(query.user_id) if scope.rows is None else scope.rows:
+            live, total = live + row.head.live, total + row.listing
+        expected = _Count(live, total)
         if before is None or self._added(before, scope, order) != expected:
             self._check_all(query, scope, order, expected)
         end = now if scope.rows is None else max(key_of(row.number, row.head.seq) for row in scope.rows)
