@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,7 @@ def test_a_process_that_ends_before_it_can_be_killed_is_an_error(tmp_path, capfd
     assert capfd.readouterr().err.startswith("error: ")
 
 
-def test_a_process_is_ended_even_if_ctrl_c_comes_while_it_is_being_started(tmp_path, monkeypatch):
+def test_a_process_is_ended_even_if_ctrl_c_comes_while_it_is_being_started(tmp_path, monkeypatch, request):
     started = []
 
     class Interrupted(subprocess.Popen):
@@ -150,6 +151,10 @@ def test_a_process_is_ended_even_if_ctrl_c_comes_while_it_is_being_started(tmp_p
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    # Who is started in the background of a script ignores SIGINT, and so would Python.
+    request.addfinalizer(
+        partial(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+    )
     with pytest.raises(KeyboardInterrupt):
         killed_when(lambda: False, "plain", tmp_path, ORDERS[0]["number"])
     assert [child.returncode for child in started] == [-signal.SIGKILL]
