@@ -301,7 +301,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultySystem]:
     with monkeypatch.context() as patched:
         for module in (anchor, ballast, durably, keyring, lastcommit, locks, reserve):
             patched.setattr(module, "os", system)
-        for module in (anchor, locks):
+        for module in (durably, locks):
             patched.setattr(module, "fcntl", system)
         patched.setattr(durably, "open", system.open_file, raising=False)
         yield system

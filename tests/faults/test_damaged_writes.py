@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.errors import Corrupt, HoldfastError, Unopenable
 from holdfast.storage.protocol import Query
-from holdfast.storage.sqlite import SQLiteCheckpointStorage, ledger
+from holdfast.storage.sqlite import SQLiteCheckpointStorage
+from holdfast.storage.sqlite.foundagain import FoundAgain
 from holdfast.testing.samples import continued
 from tests.faults.report import LONG, tell
 from tests.faults.stores import small_store
@@ -155,6 +156,6 @@ async def test_an_agent_that_would_not_be_found_again_takes_no_save(original, fo
         await continued(store, "ada", user_id="first")
     await continued(store, "bob", user_id="second")
     await store.close()
-    monkeypatch.setattr(ledger, "check_found_again", lambda *_: None)
+    monkeypatch.setattr(FoundAgain, "check", lambda *_: None)
     copy = damaged(path, folder / "copy", flipped)
     assert await outcome(copy, ids) == NAMED, "the control"

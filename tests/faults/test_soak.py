@@ -19,7 +19,7 @@ import pytest
 
 from holdfast import CheckpointManager, PythonRunner, SQLiteCheckpointStorage
 from holdfast.storage.imagecache import ImageCache
-from holdfast.storage.sqlite import knownrows, ledger, opening, rows, runplaces, tally
+from holdfast.storage.sqlite import foundagain, knownrows, opening, rows, runplaces, tally
 from tests.faults.report import LONG, tell
 from tests.unit.durable.samples import Agent
 
@@ -159,7 +159,7 @@ def small_caches(monkeypatch):
     monkeypatch.setattr(opening, "CACHE_KIB", 512)
     monkeypatch.setattr(tally, "_SCOPES_MAX", 256)
     monkeypatch.setattr(rows, "_AGENTS_READ_MAX", 256)
-    for module in (knownrows, runplaces, ledger):
+    for module in (knownrows, runplaces, foundagain):
         monkeypatch.setattr(module, "_AGENTS_MAX", 256)
 
 

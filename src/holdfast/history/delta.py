@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.history.image import Chunk, Image
 
-MAX_BYTES: Final = 256 << 20  # a decoder never makes more than this, whatever a header declares
+MAX_BYTES: Final = zstd.MAX_BYTES
 SEGMENT_VERSIONS: Final = 64
 
 _DELTA = 0x10

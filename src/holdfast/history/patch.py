@@ -8,7 +8,7 @@ from holdfast.errors import Corrupt, TooLarge
 from holdfast.history import zstd
 from holdfast.history.varint import Reader, write_number
 
-MAX_BYTES: Final = 256 << 20  # a decoder never makes more than this, whatever a header declares
+MAX_BYTES: Final = zstd.MAX_BYTES
 SEGMENT_VERSIONS: Final = 64
 
 _PATCH = 0x30

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import Corrupt
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING or sys.version_info < (3, 14):
     from backports import zstd
 else:
     from compression import zstd
+
+MAX_BYTES: Final = 256 << 20  # no decoder makes more than this, whatever a header declares
 
 # As plain numbers: looking an enum member up for each call costs as much as decompressing a message.
 _LEVEL = int(zstd.CompressionParameter.compression_level)

@@ -1,10 +1,18 @@
-"""Files that are there whole or not at all: temporary file, fsync, rename, fsync of the folder."""
+"""Files that are there whole or not at all: temporary file, fsync, rename, fsync of the folder; and locks on files."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+NOT_ALLOWED: Final = (errno.EACCES, errno.EROFS, errno.EPERM)
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -35,6 +43,17 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int]:
+    """The descriptor of this file, made if need be: for one at a time, of all threads and processes."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
     finally:
         os.close(descriptor)
 

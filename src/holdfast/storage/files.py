@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from typing import Final
 from holdfast.errors import Corrupt, DiskFull, HoldfastError, ReadOnly, StorageFailed, UnknownCheckpoint
 from holdfast.history.checkpoint import Checkpoint, Kind
 from holdfast.storage import document, filenames
-from holdfast.storage.durably import sync_folder, write_new, write_whole
+from holdfast.storage.durably import NO_ROOM, NOT_ALLOWED, locked, sync_folder, write_new, write_whole
 from holdfast.storage.folder import Entry, Folder
 from holdfast.storage.heads import detached
 from holdfast.storage.protocol import CheckpointStorage, Damage, Report
@@ -158,12 +156,8 @@ class FileCheckpointStorage(CheckpointStorage):
         """The descriptor of the locked lock file: one writer at a time, of all threads and processes."""
         try:
             self._make_directory()
-            descriptor = os.open(self.directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with locked(self.directory / LOCK_NAME) as descriptor:
                 yield descriptor
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise _failure(error, self.directory) from error
 
@@ -217,8 +211,8 @@ def _damage(entry: Entry) -> Damage:
 
 
 def _failure(error: OSError, directory: Path) -> HoldfastError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_ROOM:
         return DiskFull(f"There is no room in {directory} for a checkpoint", path=str(directory))
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno in NOT_ALLOWED:
         return ReadOnly(f"The folder {directory} can't be written to: {error}", path=str(directory))
     return StorageFailed(f"The folder {directory} failed: {error}", path=str(directory))

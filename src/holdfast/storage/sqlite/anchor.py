@@ -7,7 +7,6 @@ writer that opens the store with an anchor, so a store that went on from an old 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import RolledBack, Unopenable
 from holdfast.storage.authenticity import unkeyed_hash
-from holdfast.storage.durably import sync_folder
+from holdfast.storage.durably import locked, sync_folder
 from holdfast.storage.sqlite.rows import Rows
 from holdfast.storage.sqlite.schema import STORE, key_of
 
@@ -114,12 +113,8 @@ class Anchor:
         if "\0" in str(self.path):
             raise Unopenable(f"{str(self.path)!r} is no path of an anchor", path=str(self.path))
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)
+            with locked(self.path) as file:
                 yield file
-            finally:
-                os.close(file)
         except OSError as error:
             raise Unopenable(
                 f"The anchor {self.path} can't be used: {error.strerror}", path=str(self.path), hint="Check the path."

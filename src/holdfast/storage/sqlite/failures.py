@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import Corrupt, DiskFull, HoldfastError, Poisoned, ReadOnly, StorageFailed
+from holdfast.storage.durably import NO_ROOM, NOT_ALLOWED
 
 
 def is_full(error: apsw.Error) -> bool:
@@ -42,9 +42,9 @@ def translated(error: apsw.Error, path: str) -> HoldfastError:
 def of_system(error: OSError, path: Path | str) -> HoldfastError:
     """The same for the files that are written beside SQLite: keys, locks and notes."""
     where = error.filename or path
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_ROOM:
         return DiskFull(f"There is no room left for {where}", path=str(path))
-    if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+    if error.errno in NOT_ALLOWED:
         return ReadOnly(f"{where} can't be used: {error.strerror}", path=str(path))
     return StorageFailed(
         f"{where} can't be used: {error.strerror or error}",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.errors import Corrupt, DuplicateId, InvalidArgument
 from holdfast.history.checkpoint import Kind
@@ -19,7 +19,7 @@ from holdfast.storage.ledger import claimed
 from holdfast.storage.protocol import Change, Committed, Outgoing
 from holdfast.storage.rules import Head, Place
 from holdfast.storage.sqlite.cells import KIND_NUMBERS, AgentRow, Cells, StoreRow
-from holdfast.storage.sqlite.foundagain import check_found_again
+from holdfast.storage.sqlite.foundagain import FoundAgain
 from holdfast.storage.sqlite.inbox import Inbox, Message
 from holdfast.storage.sqlite.knownrows import KnownRows
 from holdfast.storage.sqlite.pendinglist import PendingList
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from holdfast.storage.sqlite.database import Database
 
 log = logging.getLogger("holdfast")
-
-_AGENTS_MAX: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,7 @@ class Ledger:
         self.db = db
         self.cells = cells
         self.rows = KnownRows(db, cells)
+        self.found_again = FoundAgain(self.rows)
         self.states = States(db, cells)
         self.snapshots = Snapshots(db, cells)
         self.inbox = Inbox(db, cells)
@@ -84,7 +83,6 @@ class Ledger:
         self.alive = alive
         self.now = now
         self.holds: dict[str, int] = {}  # how many operations of this writer hold an agent
-        self._found_again: set[int] = set()  # agents of which what was written was looked up once
         self.overfull: set[int] = set()  # agents with segments that are half dead
         self.freed = False  # whether something was deleted since free space was last looked at
 
@@ -244,11 +242,7 @@ class Ledger:
             deleted = row.head.live
             row = self._erase(row)
         store = self.rows.put_agent(row, store, is_new=plan.is_new)
-        if row.number not in self._found_again:  # later commits write where this one did
-            check_found_again(self.rows, row, checkpoint)
-            if len(self._found_again) >= _AGENTS_MAX:  # a writer that lives long sees many agents come and go
-                self._found_again.clear()
-            self._found_again.add(row.number)
+        self.found_again.check(row, checkpoint)
         done = Committed(
             agent_id=change.agent_id,
             commit_number=store.commit_number,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import apsw
 
 from holdfast.errors import Corrupt, DiskFull, HoldfastError, Poisoned, ReadOnly, Unopenable
+from holdfast.storage.durably import NO_ROOM, NOT_ALLOWED
 from holdfast.storage.sqlite import failures, lifetime
 from holdfast.storage.sqlite.findings import SENSELESS
 from holdfast.storage.sqlite.session import Settings, WriteSession, free_pages, give_back_space, transaction
@@ -130,9 +130,9 @@ class WriteSide:
             return failures.translated(error, path)
         if not isinstance(error, OSError):
             return Corrupt(f"{path} holds what can't be read: {error!r}", path=path)
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        if error.errno in NOT_ALLOWED:
             return ReadOnly(f"{path} can't be opened for writing: {error.strerror}", path=path)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_ROOM:
             return DiskFull(f"There is no room left to open {path}", path=path)
         return Unopenable(f"{path} can't be opened: {error}", path=path, hint="Check the path and the disk.")
 
