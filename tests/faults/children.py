@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,18 @@ def line(child: subprocess.Popen[str]) -> str:
     assert said, f"the child said nothing more and ended with {child.wait()}"
     assert not said.startswith("Traceback"), "".join(rest(child))
     return said
+
+
+async def said_until_killed(program: str, folder: object, names: Sequence[str], seconds: float) -> list[list[str]]:
+    """The words of each line that these children said, one child for each name, until all were killed together."""
+    with ExitStack() as stack:
+        children = [stack.enter_context(running(program, folder, name)) for name in names]
+        said = [line(child) for child in children]
+        await asyncio.sleep(seconds)
+        for child in children:
+            child.kill()
+            said += rest(child)
+    return [one.split() for one in said]
 
 
 def tell(child: subprocess.Popen[str], word: str = "go") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import shutil
 from collections import Counter
@@ -12,7 +11,7 @@ import pytest
 
 from holdfast import CheckpointManager, FileCheckpointStorage
 from holdfast.storage import durably, files
-from tests.faults.children import line, rest, running
+from tests.faults.children import said_until_killed
 from tests.faults.disk import Disk, Told, recorded_files
 from tests.faults.remains import Image, Remains
 from tests.faults.report import LONG, tell
@@ -151,16 +150,9 @@ asyncio.run(main())
 async def test_what_was_acknowledged_survives_kills_at_random_points(folder):
     chance, promises, turns = random.Random(1), Promises(), 60 if LONG else 5
     for _ in range(turns):
-        with (
-            running(SAVES_UNTIL_IT_IS_KILLED, folder / "live", "ada") as one,
-            running(SAVES_UNTIL_IT_IS_KILLED, folder / "live", "bob") as other,
+        for words in await said_until_killed(
+            SAVES_UNTIL_IT_IS_KILLED, folder / "live", ("ada", "bob"), chance.random() / 4
         ):
-            said = [line(one), line(other)]
-            await asyncio.sleep(chance.random() / 4)
-            for child in (one, other):
-                child.kill()
-                said += rest(child)
-        for words in map(str.split, said):
             promises.add(words[0], words[1], int(words[2]) if words[2:] else 0)
     broken = await promises.broken(folder / "live")
     tell("kills, files", "Two processes save, pin and delete in one folder, and are killed.", kills=2 * turns,

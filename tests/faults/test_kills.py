@@ -1,13 +1,12 @@
 """Processes that are killed in the middle of saving lose nothing that was acknowledged."""
 
-import asyncio
 import random
 
 import pytest
 
 from holdfast.storage.protocol import Query
 from holdfast.storage.sqlite import SQLiteCheckpointStorage
-from tests.faults.children import ended, line, rest, running
+from tests.faults.children import ended, line, running, said_until_killed
 
 pytestmark = [pytest.mark.faults, pytest.mark.anyio]
 
@@ -38,16 +37,9 @@ async def test_what_was_acknowledged_survives_kills_at_random_points(tmp_path):
     saved: dict[str, int] = {}
     deleted: set[str] = set()
     for turn in range(8):
-        with (
-            running(SAVES_UNTIL_IT_IS_KILLED, path, f"a{turn}") as one,
-            running(SAVES_UNTIL_IT_IS_KILLED, path, f"b{turn}") as other,
+        for words in await said_until_killed(
+            SAVES_UNTIL_IT_IS_KILLED, path, (f"a{turn}", f"b{turn}"), chance.random() / 4
         ):
-            said = [line(one), line(other)]
-            await asyncio.sleep(chance.random() / 4)
-            for child in (one, other):
-                child.kill()
-                said += rest(child)
-        for words in map(str.split, said):
             if words[0] == "saved":
                 saved[words[1]] = int(words[2])
             else:

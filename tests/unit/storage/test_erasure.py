@@ -44,14 +44,19 @@ async def filled(path):
     return manager
 
 
+def searched(left, count):
+    """What was ada's, so many of each kind, and what of that is found in the bytes of a file."""
+    marks = [secret("ada", number).encode() for base in (0, 10_000) for number in range(base, base + count)]
+    return marks, [mark for mark in marks if mark in left]
+
+
 async def test_an_erased_users_content_is_not_left_in_the_file(tmp_path):
     manager = await filled(tmp_path / "s.db")
     assert await manager.clear_user_history("ada") == 8 * 12
     await manager.collect_garbage()
     await manager.close()
     left = (tmp_path / "s.db").read_bytes()
-    marks = [secret("ada", number).encode() for base in (0, 10_000) for number in range(base, base + 12)]
-    found = [mark for mark in marks if mark in left]
+    marks, found = searched(left, 12)
     tell(
         "erasure, users",
         "The agents of a user, whose rows share pages with those of another, are erased; the file is searched.",
@@ -68,9 +73,7 @@ async def test_a_deleted_checkpoints_content_is_not_left_in_the_file(tmp_path):
             assert await manager.delete(listed.id)
     await manager.collect_garbage()
     await manager.close()
-    left = (tmp_path / "s.db").read_bytes()
-    marks = [secret("ada", number).encode() for base in (0, 10_000) for number in range(base, base + 11)]
-    found = [mark for mark in marks if mark in left]
+    marks, found = searched((tmp_path / "s.db").read_bytes(), 11)
     tell(
         "erasure, checkpoints",
         "All but the newest checkpoints of a user are deleted; the file is searched for them.",
