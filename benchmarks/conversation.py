@@ -41,7 +41,8 @@ def measure(options: Options) -> list[Result]:
         ours = asyncio.run(_alone(path, said, result))
     result.add("Holdfast", mb(ours), "1", "1", "1")
     result.figures |= {"holdfast_bytes": ours, "payload_bytes": len(payload), "zlib_bytes": zlibbed}
-    for name, peer in {**peers.FLOOR, **peers.peers()}.items():
+    others = {**peers.FLOOR, **peers.peers()}
+    for name, peer in others.items():
         say(f"  {name}")
         with options.workspace() as path:
             size, early, late = asyncio.run(_in_turns(path, said, name, peer(), result))
@@ -52,7 +53,7 @@ def measure(options: Options) -> list[Result]:
         faster = [when for when, ratio in ((_EARLY, early), (_LATE, late)) if ratio < 1]
         if faster:
             result.notes.append(f"{name} saves faster than Holdfast: {' and '.join(faster)}.")
-    stateless = [name for name, peer in {**peers.FLOOR, **peers.peers()}.items() if not peer.keeps_states]
+    stateless = [name for name, peer in others.items() if not peer.keeps_states]
     result.notes.append(f"Each message by itself, and no states to go back to: {'; '.join(stateless)}.")
     copies = sum(len(json.dumps(said[:count]).encode()) for count in range(1, len(said) + 1))
     result.add("raw JSON copies (reckoned)", mb(copies), times(copies / ours), "", "")

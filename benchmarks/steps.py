@@ -23,7 +23,6 @@ from benchmarks.result import Result
 
 CALLS = 300
 _OURS = "Holdfast run_python, 60 KB"
-_HARNESS = "pydantic-ai StepPersistence"
 
 
 @dataclass
@@ -40,7 +39,7 @@ def ways() -> dict[str, type[Program]]:
     others: dict[str, tuple[str, type[Program]]] = {
         "DBOS workflow of steps": ("dbos", dbos.Workflow),
         "LangGraph tasks": ("langgraph", langgraph.Tasks),
-        _HARNESS: ("pydantic_ai_harness", harness.Conversation),
+        "pydantic-ai StepPersistence": ("pydantic_ai_harness", harness.Conversation),
     }
     ours: dict[str, type[Program]] = {_OURS: Sandboxed, "Holdfast run_python, 1.1 MB": LargeSandboxed}
     return ours | {name: way for name, (package, way) in others.items() if find_spec(package) is not None}
@@ -71,7 +70,7 @@ def measure(options: Options) -> list[Result]:
         say(f"  round {number + 1} of {rounds}")
         for name, way in ways().items():
             with options.workspace() as path:
-                _run(path, way, name, found[name])
+                _run(path, way, found[name])
             for after in deaths:
                 with options.workspace() as path:
                     found[name].back[after].seconds.append(_back(path, way, name, after))
@@ -100,11 +99,10 @@ def measure(options: Options) -> list[Result]:
     return [result]
 
 
-def _run(path: Path, way: type[Program], name: str, found: _Found) -> None:
+def _run(path: Path, way: type[Program], found: _Found) -> None:
     calls, commits, behind = _metered(path / "store", way)
-    if name == _HARNESS:
-        without, _, _ = _metered(path / "without", harness.Forgetful)
-        calls -= without
+    if (without := way.without()) is not None:
+        calls -= _metered(path / "without", without)[0]
     found.ratios.append(calls / commits)
     found.sizes.append(bytes_in(path / "store"))
     found.behind += behind

@@ -104,6 +104,10 @@ class Conversation(Program):
 
     persistent: ClassVar[bool] = True
 
+    @classmethod
+    def without(cls) -> type[Program] | None:
+        return Forgetful
+
     def run(self, calls: int) -> None:
         asyncio.run(self._ask(calls, "Begin.", None))
 

@@ -53,16 +53,8 @@ class Saver(Peer):
         return len(list(self.saver.list(_thread(TALKER), limit=50)))
 
 
-class AsyncSaver(Peer):
+class AsyncSaver(Saver):
     """The same through aiosqlite."""
-
-    goes_back: ClassVar[bool] = True
-    lists: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.configs: dict[str, Any] = {}
-        self.saved: list[Any] = []
 
     async def open(self, path: Path) -> None:
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver

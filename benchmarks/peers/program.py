@@ -26,6 +26,11 @@ class Program(ABC):
         self.note = note
         self.last = last
 
+    @classmethod
+    def without(cls) -> type[Program] | None:
+        """The same program with nothing kept, where what it takes is not the cost of keeping."""
+        return None
+
     @abstractmethod
     def run(self, calls: int) -> None:
         """From the first call to the end."""
